@@ -175,15 +175,15 @@ class Client:
 
     def received_before_commit(self) -> list[Any]:
         """What it wrote without anything having become durable."""
-        found: list[Any] = []
+        found = b""
         while True:
             self.site.turn()
             while self.handler.has_input:
                 self.handler.work(0.0)
             data = self.handler.data_to_send()
             if not data:
-                return found
-            found += [read_frame(body, self.version) for body in frames(data)]
+                return [read_frame(body, self.version) for body in frames(found)]
+            found += data
 
     def ask(self, command: BaseCommand) -> Any:
         """Send a command that wants an answer; return that. What else came is kept for `received`."""

@@ -103,6 +103,11 @@ class Outbox:
         if not self.is_closed:
             self._gates.append(offset)
 
+    @property
+    def has_gate_first(self) -> bool:
+        """Whether nothing can be taken before the first gate is opened."""
+        return len(self._gates) > 0 and self._gates[0] == 0
+
     def open_gate(self) -> None:
         """Open the gate that was put first."""
         if self._gates:

@@ -4,8 +4,11 @@ from typing import TYPE_CHECKING
 
 from artemis_openwire.broker.subscriptions import Reading
 from artemis_openwire.engine.codec import write_nested
+from artemis_openwire.engine.large_delivery import send_large
 from artemis_openwire.engine.structures import ActiveMQDestination
 from artemis_openwire.messages.delivery import delivery_of, redirected
+from artemis_openwire.messages.format import OPENWIRE_FORMAT
+from artemis_py.core.messages.large_body import LargeBody
 from artemis_py.core.queues.consumer import REJECTED, RELEASED, Consumer, Sink
 from artemis_py.core.queues.reference import Reference
 from artemis_py.core.sessions.subscriptions import Subscription
@@ -52,15 +55,18 @@ class Source(Sink):
             self._address = message.address
             self._field = write_nested(type(self._destination)(physical_name=message.address), 1)
         number = owner.next_number
-        is_sent = owner.writer.send(
-            header,
-            body,
-            self._field,
-            number,
-            reference.delivery_count,
-            owner.dispatcher.now_ms,
-            consumer.is_first_of_group,
-        )
+        if message.large is not None and message.format is OPENWIRE_FORMAT:
+            is_sent = self._send_large(reference, message.large, header, body, consumer)
+        else:
+            is_sent = owner.writer.send(
+                header,
+                body,
+                self._field,
+                number,
+                reference.delivery_count,
+                owner.dispatcher.now_ms,
+                consumer.is_first_of_group,
+            )
         if not is_sent:
             # Larger than this client takes; another one may take it.
             consumer.refuse(reference, RELEASED)
@@ -68,6 +74,28 @@ class Source(Sink):
         owner.next_number = number + 1
         owner.dispatched[number] = None if consumer.is_browser else reference
         owner.sent()
+
+    def _send_large(
+        self, reference: Reference, large: LargeBody, header: bytes, body: bytes, consumer: Consumer
+    ) -> bool:
+        """Begin a delivery whose content is in a file; False: the client does not take it, or it cannot be read."""
+        owner = self.owner
+        try:
+            return send_large(
+                owner.exchange.handler.engine,
+                owner.writer,
+                header,
+                body,
+                large,
+                self._field,
+                owner.next_number,
+                reference.delivery_count,
+                owner.dispatcher.now_ms,
+                consumer.is_first_of_group,
+            )
+        except StoreError as error:
+            owner.log_unconverted(reference, error)
+            return False
 
     def drained(self) -> None:
         """Tell the consumer that this queue has nothing more for it."""

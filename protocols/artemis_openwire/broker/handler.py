@@ -19,7 +19,9 @@ from artemis_openwire.engine.message_fields import MessageFields
 from artemis_openwire.engine.negotiation import Agreement
 from artemis_openwire.engine.structure import Throwable
 from artemis_openwire.engine.structures import ConnectionId
+from artemis_py.core.messages.large_body import LargeBody
 from artemis_py.core.runtime.access import Subject
+from artemis_py.errors import Refusal
 from artemis_py.logs import LogBrake
 from artemis_py.peers import address_of
 from artemis_py.protocol import ConnectionContext, Host
@@ -124,6 +126,7 @@ class ClientHandler(OpenWireHandler):
     def connection_lost(self) -> None:
         """Return everything to the core: the socket is gone."""
         self._is_lost = True
+        self.engine.release_bodies()
         self._input.update(0)
         self._leave(failed=True)
 
@@ -193,6 +196,15 @@ class ClientHandler(OpenWireHandler):
         """Route a message."""
         if self.exchange is not None:
             self.exchange.producers.on_message(message)
+
+    def create_large(self, durable: bool) -> LargeBody:
+        """Return a body for the content of a large message that begins to arrive. Raises StoreError."""
+        return self.host.storage.create_large(durable)
+
+    def on_large_message(self, message: MessageFields, body: LargeBody | None, refusal: Refusal | None) -> None:
+        """Route a message whose content is not in memory, or refuse it."""
+        if self.exchange is not None:
+            self.exchange.producers.on_large_message(message, body, refusal)
 
     def on_ack(self, ack: AckFields) -> None:
         """Settle deliveries."""

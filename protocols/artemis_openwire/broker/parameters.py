@@ -6,8 +6,12 @@ from attrs import Factory, field, frozen
 
 from artemis_openwire.broker.virtual_topics import PARAMETER, VirtualTopics, parse_virtual_topics
 from artemis_openwire.engine.limits import ConnectionLimits
+from artemis_py.core.messages.large_body import DEFAULT_MIN_LARGE_BYTES
 from artemis_py.core.settings.declaration import Kind, option, options_of
 from artemis_py.protocol import ConnectionContext
+
+_NEVER_LARGE: Final = 1 << 31
+"""No frame has as many octets."""
 
 
 @frozen(kw_only=True)
@@ -41,6 +45,14 @@ class Parameters:
         name="openwireMaxFrameSize",
         minimum=64 * 1024,
         maximum=(1 << 31) - 1,
+    )
+    min_large_size: int = option(
+        Kind.COUNT,
+        DEFAULT_MIN_LARGE_BYTES,
+        "Size in bytes from which the content of an OpenWire message is kept in a file and not in memory; -1: never. "
+        "Not in Artemis.",
+        name="openwireMinLargeMessageSize",
+        minimum=-1,
     )
     sends_advisories: bool = option(
         Kind.BOOLEAN,
@@ -80,6 +92,7 @@ class Parameters:
             initial_delay_ms=self.initial_delay_ms,
             sends_keep_alive=self.sends_keep_alive,
             max_frame_size=self.max_frame_size,
+            large_size=_NEVER_LARGE if self.min_large_size < 0 else max(1, self.min_large_size),
             output_limit_bytes=context.output_limit_bytes,
         )
 

@@ -15,6 +15,7 @@ from artemis_openwire.engine.structures import ActiveMQDestination, ActiveMQTemp
 from artemis_openwire.messages.arrival import asks_for_time, duplicate_id_of, message_of
 from artemis_openwire.messages.occurrences import timing_of
 from artemis_py.core.addresses.address import Address
+from artemis_py.core.messages.large_body import LargeBody
 from artemis_py.core.messages.message import Message
 from artemis_py.core.queues.dispatcher import Dispatcher
 from artemis_py.core.routing.duplicates import duplicate_id
@@ -87,6 +88,10 @@ class Producers:
         self._named: ActiveMQDestination | None = None
         """Destination of the last message, and its target; both None: look it up."""
         self._target: Target | None = None
+        self._body: LargeBody | None = None
+        """Content of the message at hand, if it is large."""
+        self._refusal: Refusal | None = None
+        """Why that could not be kept."""
         self._full: Address | None = None
         """Full address that the client waits for while it is not read from."""
         self._asked: int = -1
@@ -200,7 +205,17 @@ class Producers:
             return
         self._accept(fields, answer_id, target, transaction)
 
+    def on_large_message(self, fields: MessageFields, body: LargeBody | None, refusal: Refusal | None) -> None:
+        """Route a message whose content is in `body`, or refuse it if that could not be kept."""
+        self._body, self._refusal = body, refusal
+        try:
+            self.on_message(fields)
+        finally:
+            self._body = self._refusal = None
+
     def _send(self, fields: MessageFields, target: Target, transaction: ClientTransaction | None) -> None:
+        if self._refusal is not None:
+            raise self._refusal
         of = None if transaction is None else transaction.of
         id = duplicate_id_of(fields)
         if not id and self._resends and fields.persistent and not target.is_temporary:
@@ -209,6 +224,8 @@ class Producers:
         timing = timing_of(fields) if asks_for_time(fields) else None
         for part, producer in target.parts:
             message = message_of(fields, now_ms, client_id, part if target.is_list else None)
+            if self._body is not None:
+                message.large = self._body
             if timing is None:
                 self._route(message, part, producer, of, id)
             else:
@@ -241,6 +258,8 @@ class Producers:
                     self._halt(producer)
                 return
             size, key = fields.window_size, client.key
+            if self._body is not None:
+                size += self._body.size
         if transaction is None and fields.persistent and self._stores:
             answers = self._answers
             if self._asked != answers.asked:

@@ -32,6 +32,8 @@ from artemis_openwire.engine.commands import (
 from artemis_openwire.engine.dispatch_writer import DispatchWriter
 from artemis_openwire.engine.fields import NO_ANSWER, answer_id_of
 from artemis_openwire.engine.handler import OpenWireHandler
+from artemis_openwire.engine.large_arrival import LargeArrival
+from artemis_openwire.engine.large_output import LargeOutputs
 from artemis_openwire.engine.limits import ConnectionLimits
 from artemis_openwire.engine.message_fields import FIRST_CODE, LAST_CODE, MessageFields
 from artemis_openwire.engine.negotiation import agree, offer
@@ -58,7 +60,7 @@ from artemis_openwire.engine.transitions import (
     check_transition,
 )
 from artemis_py.core.runtime.meter import Meter
-from artemis_py.errors import MalformedFrame, ProtocolError
+from artemis_py.errors import MalformedFrame, ProtocolError, StoreError
 from artemis_py.wire.inbox import Inbox
 from artemis_py.wire.outbox import Outbox
 
@@ -102,8 +104,11 @@ class OpenWireConnection:
         self._step: StepFields = StepFields()
         self._activity: Activity = Activity()
         self._max_outgoing_size: int = limits.max_frame_size
-        self._small_size: int = min(limits.command_size, limits.max_frame_size)
-        """Size up to which a frame of a client that has logged in is never too large."""
+        self._small_size: int = min(limits.command_size, limits.max_frame_size, max(limits.large_size - 1, 0))
+        """Size up to which a frame of a client that has logged in is never too large, nor a message large."""
+        self._arrival: LargeArrival | None = None
+        """A large message of which a part has arrived."""
+        self.outputs: LargeOutputs = LargeOutputs(self.outbox)
         self._login_answer: int = NO_ANSWER
         self._now: float = 0.0
         self._was_unread: bool = False
@@ -126,7 +131,8 @@ class OpenWireConnection:
     @property
     def kept_bytes(self) -> int:
         """Octets that were received and not worked through yet, most often the beginning of a frame."""
-        return self.inbox.size
+        size = self.inbox.size
+        return size if self._arrival is None else size + self._arrival.kept_bytes
 
     @property
     def has_input(self) -> bool:
@@ -196,11 +202,31 @@ class OpenWireConnection:
         outbox = self.outbox
         was_full = outbox.was_full or outbox.size >= outbox.limit
         data = outbox.take()
+        if not self.outputs.is_empty:
+            data += self._read_output()
         if data:
             self._activity.has_sent = True
             if was_full and self.can_send:
                 self.handler.on_writable()
         return data
+
+    def _read_output(self) -> bytes:
+        """Return more of a large body; if it is damaged the frame cannot be completed, and nothing follows."""
+        try:
+            data = self.outputs.read()
+        except StoreError as error:
+            self._close()
+            self.handler.on_failed(str(error))
+            return b""
+        self.handler.wake()
+        return data
+
+    def release_bodies(self) -> None:
+        """Let go of large messages that arrive or are sent: the socket is gone, or will be."""
+        if self._arrival is not None:
+            self._arrival.release()
+            self._arrival = None
+        self.outputs.release()
 
     def next_deadline(self) -> float | None:
         """Return when signs of life are due, or when a refused client is closed."""
@@ -221,7 +247,7 @@ class OpenWireConnection:
             elif now >= self._closes_at:
                 self._close()
             return
-        if self._activity.has_to_send(now):
+        if self._activity.has_to_send(now) and self.outputs.is_empty:
             self.outbox.write_before_gates(_KEEP_ALIVE)
         if self._activity.is_silent(now):
             if self.is_halted or self.outbox.is_paused:
@@ -247,7 +273,7 @@ class OpenWireConnection:
         """Whether there is room for deliveries. If not, `on_writable` says when there is."""
         outbox = self.outbox
         # As in `Outbox.ask_for_room`, without a call: this is asked for each delivery.
-        if outbox.is_paused or outbox.size >= outbox.limit:
+        if outbox.is_paused or outbox.size >= outbox.limit or not self.outputs.is_empty:
             outbox.was_full = True
             return False
         return self.state == CONNECTED
@@ -263,6 +289,10 @@ class OpenWireConnection:
         inbox = self.inbox
         if inbox.steps is not None and (not inbox.step() or self.state == CLOSED):
             return 0
+        if self._arrival is not None:
+            offset = self._continue_large(self._arrival, data, 0)
+            if self.is_halted or self.state != CONNECTED:
+                return offset
         while offset + 5 <= size:
             if meter.work >= meter.end:
                 inbox.is_cut_short = True
@@ -272,6 +302,15 @@ class OpenWireConnection:
             is_hot = 22 <= code <= 29 and self.state == CONNECTED
             if not is_hot or length < 1 or length > self._small_size:
                 self._check_frame(length, code)
+                if is_hot and code != MESSAGE_ACK and length >= self.limits.large_size:
+                    meter.work += 1
+                    self._arrival = LargeArrival(
+                        length, self.version, self.limits.large_size, self.handler.create_large
+                    )
+                    offset = self._continue_large(self._arrival, data, offset + 4)
+                    if self.is_halted or self.state != CONNECTED:
+                        break
+                    continue
             end = offset + 4 + length
             if end > size:
                 inbox.needed = end - offset
@@ -294,6 +333,21 @@ class OpenWireConnection:
         inbox.needed = _HEADER_SIZE
         return offset
 
+    def _continue_large(self, arrival: LargeArrival, data: bytes, offset: int) -> int:
+        """Take more of a large message, and hand it over when it is complete. Raises ProtocolError."""
+        offset = arrival.take(data, offset)
+        if arrival.is_complete:
+            try:
+                self._message.read(arrival.frame(), self.version)
+                self._arrival = None
+                if arrival.body is None and arrival.refusal is None:
+                    self.handler.on_message(self._message)
+                else:
+                    self.handler.on_large_message(self._message, arrival.body, arrival.refusal)
+            finally:
+                arrival.release()
+        return offset
+
     def _check_frame(self, length: int, code: int) -> None:
         """Refuse a frame before it has arrived, if it is too large or may not come now. Raises ProtocolError."""
         if self.state != CONNECTED and self.state != REMOVED:
@@ -303,7 +357,8 @@ class OpenWireConnection:
         else:
             limit = self.limits.command_size
         if length < 1 or length > limit:
-            raise MalformedFrame(f"a frame of {length} bytes and type {code}; {limit} is the most")
+            name = " (openwireMaxFrameSize)" if limit == self.limits.max_frame_size else ""
+            raise MalformedFrame(f"a frame of {length} bytes and type {code}; {limit} is the most{name}")
         if code != NULL_COMMAND:
             check_transition(self.state, code)
 
@@ -402,6 +457,7 @@ class OpenWireConnection:
     def _close(self) -> None:
         self.state = CLOSED
         self.inbox.drop()
+        self.release_bodies()
         self.outbox.close()
 
     # -- answers and commands to the client ----------------------------------------------------------------------

@@ -64,6 +64,32 @@ class DispatchWriter:
         self._high_octets: bytes = b""
         """The last number of a delivery without its last octet, and its octets."""
 
+    @property
+    def max_frame_size(self) -> int:
+        """The largest frame that the client takes."""
+        return self._max_frame_size
+
+    @property
+    def head_size(self) -> int:
+        """Number of octets in front of the destination, with the size of the frame."""
+        return _SIZE.size + len(self._head)
+
+    def send_to(
+        self,
+        outbox: Outbox,
+        header: bytes,
+        body: bytes,
+        destination_field: bytes,
+        sequence: int,
+        redeliveries: int,
+        now_ms: int,
+        is_first_of_group: bool,
+    ) -> None:
+        """Write a delivery somewhere else than into the output."""
+        own, self._outbox = self._outbox, outbox
+        self.send(header, body, destination_field, sequence, redeliveries, now_ms, is_first_of_group)
+        self._outbox = own
+
     # Long because a message is put together in one pass, without a call for any part of it.
     def send(
         self,

@@ -6,6 +6,8 @@ from artemis_openwire.engine.ack_fields import AckFields
 from artemis_openwire.engine.commands import BaseCommand, ConnectionInfo
 from artemis_openwire.engine.message_fields import MessageFields
 from artemis_openwire.engine.negotiation import Agreement
+from artemis_py.core.messages.large_body import LargeBody
+from artemis_py.errors import Refusal
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -48,6 +50,17 @@ class OpenWireHandler:
         """Take a message and answer it once with `message.answer_id`, when it is as durable as it asks to be.
 
         `message` is valid during the call; `body` and `header(...)` may be kept.
+        """
+        raise NotImplementedError
+
+    def create_large(self, durable: bool) -> LargeBody:
+        """Return a new body for the content of a message that begins to arrive. Raises Refusal."""
+        raise NotImplementedError
+
+    def on_large_message(self, message: MessageFields, body: LargeBody | None, refusal: Refusal | None) -> None:
+        """Take a message as `on_message` does. `body` has its content, which `message` shows as of no octets.
+
+        With `refusal` the content could not be kept, and the message must be refused. The engine lets go of the body.
         """
         raise NotImplementedError
 

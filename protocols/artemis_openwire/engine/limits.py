@@ -17,6 +17,8 @@ class ConnectionLimits:
     """Largest command that is not a message."""
     max_frame_size: int = 100 * 1024 * 1024
     """Largest message; announced. ActiveMQ announces the same."""
+    large_size: int = 1 << 31
+    """Size from which the content of a message does not stay in memory."""
     version: int = LAST_VERSION
     """Newest version that is offered."""
     max_inactivity_ms: int = 30_000

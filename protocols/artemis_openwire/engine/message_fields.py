@@ -121,6 +121,22 @@ class MessageFields:
             raise MalformedFrame("the fields of a message do not end where its frame does")
         self._head = head
 
+    def find_content(self, body: bytes, version: int) -> int | None:
+        """Find the content of a message that has arrived in part; return its size, 0 for null.
+
+        None: its beginning is not there yet, or the octets are no message. `content_at` and the fields in front of it
+        may be asked for then, and nothing else.
+        """
+        self.body = body
+        self.version = version
+        try:
+            self._read_head(body)
+            self._skip_to_content(body, self.number_at + 16)
+            at = self.content_at
+            return 0 if body[at] == 0 else body[at + 1] << 24 | body[at + 2] << 16 | body[at + 3] << 8 | body[at + 4]
+        except (IndexError, MalformedFrame):
+            return None
+
     def _read_head(self, body: bytes) -> None:
         """Find what stands in front of the producer's number."""
         self.destination_at = skip_client_id(body, _HEAD_AT, PRODUCER_ID)
@@ -142,6 +158,16 @@ class MessageFields:
 
     def _read_middle(self, body: bytes, offset: int) -> int:
         """Find the fields from the numbers to the redelivery counter, which are the same in all versions."""
+        offset = self._skip_to_content(body, offset)
+        self.properties_at = offset = skip_octets(body, offset)
+        self.structure_at = offset = skip_octets(body, offset)
+        offset = offset + 1 if body[offset] == 0 else skip_nested(body, offset, self.version)
+        self.target_at = offset
+        self.counter_at = offset = skip_client_id(body, offset, CONSUMER_ID) + 1
+        return offset
+
+    def _skip_to_content(self, body: bytes, offset: int) -> int:
+        """Find the fields from the numbers to the content."""
         self.original_transaction_at = offset
         self.group_id_at = offset = skip_transaction(body, offset)
         self.correlation_id_at = offset = skip_string(body, offset) + 4
@@ -149,11 +175,6 @@ class MessageFields:
         self.reply_to_at = offset = offset + 9
         self.timestamp_at = offset = skip_destination(body, offset)
         self.content_at = offset = skip_string(body, offset + 8)
-        self.properties_at = offset = skip_octets(body, offset)
-        self.structure_at = offset = skip_octets(body, offset)
-        offset = offset + 1 if body[offset] == 0 else skip_nested(body, offset, self.version)
-        self.target_at = offset
-        self.counter_at = offset = skip_client_id(body, offset, CONSUMER_ID) + 1
         return offset
 
     def _read_tail(self, body: bytes, offset: int) -> int:

@@ -110,13 +110,13 @@ _OWN_ANNOTATIONS: Final = (DESTINATION_KIND, REPLY_TO_KIND, MESSAGE_KIND)
 # -- from OpenWire -------------------------------------------------------------------------------------------------
 
 
-def to_view(fields: MessageFields, address: str) -> MessageView:
-    """Return a message as a neutral view. Raises MalformedFrame if it is damaged, or decompressed too large.
+def to_view(fields: MessageFields, address: str, content: bytes | None) -> MessageView:
+    """Return a message with this content as a neutral view.
 
     An object is its octets, and null is what Java writes for it. The address of a blob is left out, and so is the
-    subject of an advisory. Long because it names each of the fields.
+    subject of an advisory. Raises MalformedFrame if the message is damaged, or decompressed too large. Long because it
+    names each of the fields.
     """
-    content = fields.content
     is_kept = True
     if fields.compressed and content is not None:
         limit = min(max(FREE_BYTES, MAX_RATIO * len(content)), LOADED_BODY_LIMIT_BYTES)

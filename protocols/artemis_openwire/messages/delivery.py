@@ -48,11 +48,12 @@ def delivery_of(message: Message, connection: str) -> tuple[bytes, bytes]:
     Messages of other protocols and of the broker get ids as if they came from a producer of `connection`, which should
     be a name of its own for each run of the broker: clients discard an id that they have seen, and the core's numbers
     of messages that were not durable may come again after a restart. Raises ProtocolError if the message cannot be
-    converted or is damaged, StoreError if its body is too large for memory or cannot be read.
+    converted or is damaged, StoreError if its body is too large for memory or cannot be read. A large message of
+    OpenWire shows content of no octets: the content is in `Message.large`.
     """
     if message.format is OPENWIRE_FORMAT and message.extra is None and _is_as_sent(message):
         return message.annotations, message.data
-    if message.large is not None:
+    if message.large is not None and message.format is not OPENWIRE_FORMAT:
         # Its body must not stay in memory.
         return _compose(message, connection)
     encodings = message.encodings

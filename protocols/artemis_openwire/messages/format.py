@@ -31,8 +31,14 @@ class OpenWireFormat:
         return "openwire"
 
     def view(self, message: Message) -> MessageView:
-        """Return the decoded message. Raises MalformedFrame if its octets are damaged, or decompressed too large."""
-        return to_view(read_fields(message), message.address)
+        """Return the decoded message.
+
+        Raises MalformedFrame if its octets are damaged, or decompressed too large, StoreError if its content is too
+        large for memory.
+        """
+        fields = read_fields(message)
+        content = fields.content if message.large is None else message.large.load()
+        return to_view(fields, message.address, content)
 
     def lookup(self, message: Message, name: str) -> object:
         """Return the value that a selector finds under `name`; None if it is missing or damaged.
