@@ -95,6 +95,24 @@ class ConsumerClosed(Event):
 
 
 @frozen
+class ProducerOpened(Event):
+    """A client attached a sender to an address, where it stays until `ProducerClosed`."""
+
+    id: int
+    address: str
+    session_id: int
+
+
+@frozen
+class ProducerClosed(Event):
+    """A sender was detached, or its session ended."""
+
+    id: int
+    address: str
+    session_id: int
+
+
+@frozen
 class SessionOpened(Event):
     """A client that has logged in opened a session."""
 

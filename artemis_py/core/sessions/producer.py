@@ -10,6 +10,7 @@ from artemis_py.core.names.syntax import parse_fqqn
 from artemis_py.core.routing.routes import NO_TYPE
 from artemis_py.core.routing.transaction import Transaction
 from artemis_py.core.runtime.access import Permission
+from artemis_py.core.runtime.events import ProducerClosed, ProducerOpened
 from artemis_py.core.sessions.inlet import AddressInlet, Endpoint, EndpointInlet, Inlet
 from artemis_py.errors import Refusal
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 class Producer:
     """Sends to one address; the permission was checked when the producer was made."""
 
-    __slots__ = ("_session", "inlet", "messages_sent", "name", "queue_name")
+    __slots__ = ("_session", "id", "inlet", "messages_sent", "name", "queue_name")
 
     def __init__(self, session: "Session", name: str, queue_name: str, inlet: Inlet) -> None:
         self._session: Session = session
@@ -29,6 +30,8 @@ class Producer:
         self.inlet: Inlet = inlet
         """Inlet that takes its messages; a service may replace it by one of its own."""
         self.messages_sent: int = 0
+        self.id: int = 0
+        """Unique in this broker; 0 until it keeps its destination in use."""
 
     @property
     def address(self) -> Address | None:
@@ -42,12 +45,23 @@ class Producer:
     def hold(self) -> None:
         """Keep the address in use, so that it is not deleted, until `let_go` or the end of the session."""
         self.inlet.hold()
-        self._session.held_producers.add(self)
+        session = self._session
+        session.held_producers.add(self)
+        if not self.id:
+            self.id = session.domain.new_id()
+        events = session.domain.events
+        if events.wants(ProducerOpened):
+            events.emit(ProducerOpened(self.id, self.name, session.id))
 
     def let_go(self) -> None:
         """Undo `hold`; harmless if it did not happen."""
         self.inlet.let_go()
-        self._session.held_producers.discard(self)
+        session = self._session
+        if self in session.held_producers:
+            session.held_producers.discard(self)
+            events = session.domain.events
+            if events.wants(ProducerClosed):
+                events.emit(ProducerClosed(self.id, self.name, session.id))
 
     def send(self, message: Message, transaction: Transaction | None = None, duplicate_id: bytes = b"") -> int:
         """Send a message; return how many queues got it or will get it, 1 for a destination that is not a queue.

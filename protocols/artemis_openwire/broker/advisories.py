@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Final
 
 from attrs import evolve
 
+from artemis_openwire.broker.foreign import Foreign
 from artemis_openwire.broker.subscriptions import routing_type_of
 from artemis_openwire.broker.watching import Watcher
 from artemis_openwire.engine.codec import write_nested
 from artemis_openwire.engine.commands import ConnectionInfo, ConsumerInfo, DestinationInfo, ProducerInfo, RemoveInfo
 from artemis_openwire.engine.composing import MessageDraft
-from artemis_openwire.engine.names import ADVISORY_PREFIX, destinations_of, is_advisory
+from artemis_openwire.engine.names import ADVISORY_PREFIX, TEMP_QUEUE, TEMP_TOPIC, destinations_of, is_advisory
 from artemis_openwire.engine.structure import LAST_VERSION, Structure
 from artemis_openwire.engine.structures import (
     ActiveMQDestination,
@@ -36,8 +37,6 @@ if TYPE_CHECKING:
 
 _MESSAGE: Final = 23
 _TYPE: Final = "Advisory"
-TEMP_QUEUE: Final = ADVISORY_PREFIX + "TempQueue"
-TEMP_TOPIC: Final = ADVISORY_PREFIX + "TempTopic"
 CONNECTION: Final = ADVISORY_PREFIX + "Connection"
 QUEUE: Final = ADVISORY_PREFIX + "Queue"
 TOPIC: Final = ADVISORY_PREFIX + "Topic"
@@ -93,6 +92,7 @@ class Advisories:
         self._connections: dict[str, ConnectionInfo] = {}
         self._consumers: Final = Presence("consumerCount")
         self._producers: Final = Presence("producerCount")
+        self._foreign: Final = Foreign(self, host, manager.run_name)
         self._count: int = 0
         host.events.subscribe(self._on_event, AddressAdded, AddressRemoved, QueueAdded, QueueRemoved)
 
@@ -101,6 +101,8 @@ class Advisories:
     def watch(self, watcher: Watcher) -> None:
         """Tell a watcher what there is, and from now on what happens."""
         self._watchers.append(watcher)
+        if watcher.watches_clients:
+            self._foreign.follow()
         self._host.background.start(self._replay(watcher))
 
     def leave(self, watcher: Watcher) -> None:
@@ -108,11 +110,19 @@ class Advisories:
         watcher.is_closed = True
         if watcher in self._watchers:
             self._watchers.remove(watcher)
+            if watcher.watches_clients and not any(each.watches_clients for each in self._watchers):
+                self._foreign.leave()
 
     def _replay(self, watcher: Watcher) -> Steps:
         """Tell what there is, in slices: there may be any number of queues."""
         meter = self._host.meter
         end = meter.work + SLICE_UNITS
+        if watcher.watches_clients:
+            for _ in self._foreign.walk():
+                meter.work += 1
+                if meter.work >= end:
+                    yield None
+                    end = meter.work + SLICE_UNITS
         for topic, subject, properties in self._facts(watcher):
             if watcher.is_closed:
                 break
@@ -158,12 +168,13 @@ class Advisories:
         if info is not None:
             self._publish(_temporary_topic(destination), evolve(info, operation_type=1))
 
-    def connected(self, info: ConnectionInfo) -> None:
-        """Tell of a client that has logged in, without its password."""
+    def connected(self, info: ConnectionInfo, tells: bool = True) -> None:
+        """Tell of a client that has logged in, without its password; `tells` false: only later watchers."""
         if info.connection_id is not None and info.connection_id.value is not None:
             public = evolve(info, password=None)
             self._connections[info.connection_id.value] = public
-            self._publish(CONNECTION, public)
+            if tells:
+                self._publish(CONNECTION, public)
 
     def disconnected(self, info: ConnectionInfo) -> None:
         """Tell that a client is gone."""
@@ -171,20 +182,24 @@ class Advisories:
             self._connections.pop(info.connection_id.value, None)
             self._publish(CONNECTION, RemoveInfo(object_id=info.connection_id))
 
-    def consumer_added(self, info: ConsumerInfo, id: ConsumerId) -> None:
+    def consumer_added(self, info: ConsumerInfo, id: ConsumerId, tells: bool = True) -> None:
         """Tell of a consumer."""
         for topic in self._topics(_CONSUMER, info.destination):
-            self._publish(*self._consumers.add(topic, id, info))
+            fact = self._consumers.add(topic, id, info)
+            if tells:
+                self._publish(*fact)
 
     def consumer_removed(self, info: ConsumerInfo, id: ConsumerId) -> None:
         """Tell that a consumer is gone."""
         for topic in self._topics(_CONSUMER, info.destination):
             self._publish(*self._consumers.remove(topic, id))
 
-    def producer_added(self, info: ProducerInfo, id: ProducerId) -> None:
+    def producer_added(self, info: ProducerInfo, id: ProducerId, tells: bool = True) -> None:
         """Tell of a producer."""
         for topic in self._topics(_PRODUCER, info.destination):
-            self._publish(*self._producers.add(topic, id, info))
+            fact = self._producers.add(topic, id, info)
+            if tells:
+                self._publish(*fact)
 
     def producer_removed(self, info: ProducerInfo, id: ProducerId) -> None:
         """Tell that a producer is gone."""

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from artemis_openwire.broker.advisories import TEMP_QUEUE, TEMP_TOPIC
 from artemis_openwire.broker.deliveries import Source
 from artemis_openwire.broker.destinations import consumed_address
 from artemis_openwire.broker.patterns import PatternReader, is_pattern
@@ -16,7 +15,7 @@ from artemis_openwire.engine import errors
 from artemis_openwire.engine.codec import read_nested, write_nested
 from artemis_openwire.engine.commands import ConnectionError, ConsumerControl, ConsumerInfo, MessagePull
 from artemis_openwire.engine.dispatch_writer import DispatchWriter
-from artemis_openwire.engine.names import destinations_of, is_advisory
+from artemis_openwire.engine.names import TEMP_QUEUE, TEMP_TOPIC, destinations_of, is_advisory
 from artemis_openwire.engine.structure import Throwable
 from artemis_openwire.engine.structures import ActiveMQDestination, ConsumerId
 from artemis_py.core.queues.consumer import FAILED

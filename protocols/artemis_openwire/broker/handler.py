@@ -5,14 +5,14 @@ client is logged in.
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from artemis_openwire.broker.consumers import NOT_KNOWN
 from artemis_openwire.broker.exchange import Exchange
 from artemis_openwire.broker.login import Login
 from artemis_openwire.engine import errors
 from artemis_openwire.engine.ack_fields import AckFields
-from artemis_openwire.engine.commands import BaseCommand, ConnectionInfo, RemoveInfo
+from artemis_openwire.engine.commands import BaseCommand, ConnectionControl, ConnectionInfo, RemoveInfo
 from artemis_openwire.engine.connection import OpenWireConnection
 from artemis_openwire.engine.handler import OpenWireHandler
 from artemis_openwire.engine.message_fields import MessageFields
@@ -31,6 +31,10 @@ from artemis_py.wire.partial_input import PartialInput
 if TYPE_CHECKING:
     from artemis_openwire.broker.manager import OpenWireProtocolManager
     from artemis_openwire.broker.parameters import Parameters
+
+
+_ALONE: Final = ConnectionControl(connected_brokers="", reconnect_to="")
+"""What a client is told of other brokers that it may connect to: there are none."""
 
 
 class ClientHandler(OpenWireHandler):
@@ -173,7 +177,7 @@ class ClientHandler(OpenWireHandler):
         self.manager.advisories.connected(info)
         template = "connection opened: peer=%s user=%s client=%s version=%d"
         self.brake.info(self.source, template, self.context.peer, subject.name, self.client_id, self.engine.version)
-        self.engine.accept()
+        self.engine.accept(_ALONE if info.manageable else None)
 
     def on_command(self, command: BaseCommand, answer_id: int) -> None:
         """Act on a command that comes rarely."""

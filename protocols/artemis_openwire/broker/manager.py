@@ -37,6 +37,8 @@ class OpenWireProtocolManager:
 
     def __init__(self, host: Host) -> None:
         self.host: Final = host
+        self.run_name: Final = f"ID:{uuid4()}"
+        """Name of this run of the broker; messages of other protocols get ids below it."""
         self.clients: Final = Clients()
         self.numbering: Final = Numbering(host)
         self.advisories: Final = Advisories(self, host)
@@ -44,8 +46,6 @@ class OpenWireProtocolManager:
         self.branch_work: Final = BranchWork()
         self.brake: Final = LogBrake(named_logger("artemis_openwire"))
         """Rate limit for log lines that clients can cause."""
-        self.run_name: Final = f"ID:{uuid4()}"
-        """Name of this run of the broker; messages of other protocols get ids below it."""
         self._schedulers: Final = [(each, Scheduler(self, each.jobs)) for each in host.domains.all()]
         self.info: BrokerInfo = BrokerInfo()
         """How the broker introduces itself."""

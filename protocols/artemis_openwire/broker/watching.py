@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Final
 
 from artemis_openwire.broker.destinations import matches
 from artemis_openwire.engine.dispatch_writer import DispatchWriter
+from artemis_openwire.engine.names import TEMP_QUEUE, TEMP_TOPIC
 from artemis_openwire.engine.structures import ConsumerId
 
 if TYPE_CHECKING:
@@ -31,6 +32,11 @@ class Watcher:
     def wants(self, topic: str) -> bool:
         """Tell whether a topic is among those that are watched."""
         return any(matches(pattern, topic) for pattern in self._patterns)
+
+    @property
+    def watches_clients(self) -> bool:
+        """Whether it may be told of more than temporary destinations, which every client library watches."""
+        return any(pattern not in (TEMP_QUEUE, TEMP_TOPIC) for pattern in self._patterns)
 
     def send(self, header: bytes, body: bytes, destination_field: bytes) -> None:
         """Send an advisory, behind those that wait."""

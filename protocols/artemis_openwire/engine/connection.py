@@ -21,6 +21,7 @@ from artemis_openwire.engine.codec import read_frame, write_frame, write_nested
 from artemis_openwire.engine.commands import (
     BaseCommand,
     BrokerInfo,
+    ConnectionControl,
     ConnectionError,
     ConnectionInfo,
     ExceptionResponse,
@@ -421,12 +422,17 @@ class OpenWireConnection:
 
     # -- login and end -----------------------------------------------------------------------------------------
 
-    def accept(self) -> None:
-        """Accept the client; what it sent since its ConnectionInfo is worked through before this returns."""
+    def accept(self, control: ConnectionControl | None = None) -> None:
+        """Accept the client, and tell it what it may do if this connection is lost.
+
+        What it sent since its ConnectionInfo is worked through before this returns.
+        """
         if self.state != CONNECTING:
             return
         self.state = CONNECTED
         self.respond(self._login_answer)
+        if control is not None:
+            self.send(control)
         self._work_kept()
 
     def refuse(self, reason: Throwable) -> None:

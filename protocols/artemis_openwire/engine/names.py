@@ -15,6 +15,9 @@ from artemis_openwire.engine.structures import (
 ADVISORY_PREFIX: Final = "ActiveMQ.Advisory."
 """How names of topics begin on which brokers report about themselves."""
 
+TEMP_QUEUE: Final = ADVISORY_PREFIX + "TempQueue"
+TEMP_TOPIC: Final = ADVISORY_PREFIX + "TempTopic"
+
 _SCHEMES: Final[dict[str, type[ActiveMQDestination]]] = {
     "queue://": ActiveMQQueue,
     "topic://": ActiveMQTopic,

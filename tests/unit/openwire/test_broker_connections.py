@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from artemis_openwire.engine.commands import (
+    ConnectionControl,
     ConnectionError,
     ConnectionInfo,
     ConsumerInfo,
@@ -16,6 +17,7 @@ from artemis_openwire.engine.commands import (
     RemoveInfo,
     Response,
     SessionInfo,
+    ShutdownInfo,
 )
 from artemis_openwire.engine.structures import (
     ActiveMQTempQueue,
@@ -25,8 +27,12 @@ from artemis_openwire.engine.structures import (
     SessionId,
 )
 from artemis_openwire.engine.values import read_map
+from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.runtime.access import Permission, Subject
+from artemis_py.core.runtime.events import ConsumerOpened
+from artemis_py.core.sessions.session import Session
 from artemis_py.protocol import ConnectionContext, LoginOutcome, LoginResult, SaslExchange
+from tests.core_harness import Recorder
 from tests.openwire_site import Client, Site, connected, queue, topic
 
 TEMPORARY = ActiveMQTempQueue(physical_name="ID:host-1:1:1")
@@ -402,6 +408,101 @@ def test_consumers_producers_and_connections_come_and_go() -> None:
         ("Consumer.Topic.t", "RemoveInfo"),
         ("Connection", "RemoveInfo"),
     ]
+
+
+CLIENTS = topic("ActiveMQ.Advisory.Connection,ActiveMQ.Advisory.Consumer.>,ActiveMQ.Advisory.Producer.>")
+
+
+def foreign(site: Site) -> Session:
+    """A client of another protocol, with a consumer and a producer."""
+    session = site.host.sessions.open(Subject("bob"), "device", "peer", "MQTT")
+    session.producer("q", RoutingType.ANYCAST).hold()
+    session.consume(site.host.sessions.domain.queue("q"), Recorder())
+    return session
+
+
+def counts(client: Client) -> list[tuple[str, object]]:
+    """Last words of topics, and counts, of advisories."""
+    found = []
+    for one in client.received():
+        if isinstance(one, MessageDispatch) and one.message and one.destination:
+            properties = read_map(one.message.marshalled_properties)
+            name = (one.destination.physical_name or "").rpartition("Advisory.")[2]
+            found.append((name, properties.get("consumerCount", properties.get("producerCount"))))
+    return found
+
+
+def test_clients_of_other_protocols_come_and_go() -> None:
+    site = Site()
+    watching = connected(site)
+    watching.consume(CLIENTS)
+    told(watching)
+    session = foreign(site)
+    came = told(watching)
+    session.close()
+
+    assert came == [
+        ("Connection", "ConnectionInfo"),
+        ("Producer.Queue.q", "ProducerInfo"),
+        ("Consumer.Queue.q", "ConsumerInfo"),
+    ]
+    assert sorted(told(watching)) == [
+        ("Connection", "RemoveInfo"),
+        ("Consumer.Queue.q", "RemoveInfo"),
+        ("Producer.Queue.q", "RemoveInfo"),
+    ]
+
+
+def test_counts_are_of_clients_of_all_protocols() -> None:
+    """Applications start and stop their producers by these counts."""
+    site = Site()
+    watching = connected(site)
+    session = foreign(site)
+    connected(site, "c2").consume(queue("q"))
+    watching.consume(CLIENTS)
+    there = counts(watching)
+    foreign(site)
+    session.close()
+
+    assert [one for one in there if one[0] == "Consumer.Queue.q"] == [("Consumer.Queue.q", 2)] * 2
+    assert [one for one in counts(watching) if one[0] == "Consumer.Queue.q"] == [
+        ("Consumer.Queue.q", 3),
+        ("Consumer.Queue.q", 2),
+    ]
+
+
+def test_nobody_is_followed_for_a_client_library() -> None:
+    """Every Java client watches temporary destinations; that must cost other protocols nothing."""
+    site = Site()
+    watching = connected(site)
+    watching.consume(WATCHED)
+    assert not site.host.events.wants(ConsumerOpened)
+    watching.consume(CLIENTS, value=2)
+    assert site.host.events.wants(ConsumerOpened)
+    watching.remove(watching.consumer(2))
+    foreign(site)
+    assert not site.host.events.wants(ConsumerOpened)
+    watching.consume(CLIENTS, value=3)
+
+    assert ("Consumer.Queue.q", "ConsumerInfo") in told(watching)
+
+
+def test_a_client_that_wants_it_is_told_that_there_is_no_other_broker() -> None:
+    """openwire §12.1: behind the answer to its login, with nothing to connect to."""
+    client = Client(Site())
+    client.negotiate()
+    client.done(client.info(manageable=True, fault_tolerant=True))
+
+    assert client.received() == [ConnectionControl(connected_brokers="", reconnect_to="")]
+
+
+def test_a_broker_that_stops_says_goodbye() -> None:
+    """openwire §12.4: a failover client connects again, and its application sees no error."""
+    client = connected(Site())
+    client.handler.shutdown("the broker stops")
+
+    assert [type(one) for one in client.received()] == [ShutdownInfo]
+    assert client.handler.closed
 
 
 def test_a_password_is_told_to_nobody() -> None:
