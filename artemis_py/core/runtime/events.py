@@ -296,6 +296,15 @@ class JobRefused(Event):
 
 
 @frozen
+class BranchEnded(Event):
+    """An administrator has ended a prepared transaction branch."""
+
+    key: bytes
+    """Name of the branch: the key of its xid."""
+    is_committed: bool
+
+
+@frozen
 class StoreFailed(Event):
     """Nothing becomes durable any more."""
 

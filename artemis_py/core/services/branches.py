@@ -26,6 +26,7 @@ from artemis_py.core.queues.reference import unhold
 from artemis_py.core.routing.domain import Domain
 from artemis_py.core.routing.transaction import Transaction
 from artemis_py.core.runtime.access import Permission
+from artemis_py.core.runtime.events import BranchEnded
 from artemis_py.core.services.branch import BRANCHES, Branch, Content, Route, StoredBranch, write_branch
 from artemis_py.core.services.prepared_messages import PREPARED, PreparedMessages
 from artemis_py.core.services.xid import Xid, xid_of_key
@@ -302,6 +303,7 @@ class Branches:
         domain.dispatcher.tables.occupy(BRANCH_BYTES)
         value = json.dumps((outcome.user, outcome.is_committed, outcome.ended_ms)).encode()
         domain.storage.save_record(HEURISTICS, xid.key, value)
+        domain.events.emit(BranchEnded(xid.key, is_committed))
         return True
 
     def forget_outcome(self, xid: Xid) -> bool:

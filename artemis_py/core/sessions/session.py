@@ -296,14 +296,18 @@ class Session(Sender):
     # -- temporary resources ---------------------------------------------------------------------------------
 
     def create_temporary_queue(
-        self, routing_type: RoutingType, address: str | None = None, filter: str | None = None
+        self,
+        routing_type: RoutingType,
+        address: str | None = None,
+        filter: str | None = None,
+        ring_size: int | None = None,
     ) -> Queue:
         """Create a queue with a random name that lives as long as this session.
 
-        It is on `address`, or on a new one of the same name as the queue.
-        Raises NotAuthorized, LimitExceeded, NoSuchAddress, RoutingTypeMismatch.
+        It is on `address`, or on a new one of the same name as the queue. `ring_size` limits what waits in it; None:
+        the settings of the address decide. Raises NotAuthorized, LimitExceeded, NoSuchAddress, RoutingTypeMismatch.
         """
-        return self._temporary.create_queue(self, routing_type, address, filter)
+        return self._temporary.create_queue(self, routing_type, address, filter, ring_size)
 
     def create_temporary_address(self, routing_type: RoutingType) -> Address:
         """Create an address with a random name that lives as long as this session.
@@ -319,7 +323,9 @@ class Session(Sender):
         Raises NotAuthorized, LimitExceeded.
         """
         if routing_type is RoutingType.ANYCAST:
-            return self._temporary.node(self._temporary.create_queue(self, routing_type, None, None, name).address)
+            return self._temporary.node(
+                self._temporary.create_queue(self, routing_type, None, None, None, name).address
+            )
         return self._temporary.node(self._temporary.create_address(self, routing_type, name))
 
     def owns_temporary(self, name: str) -> bool | None:

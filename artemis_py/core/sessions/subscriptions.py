@@ -47,6 +47,7 @@ class SubscriptionSpec:
         filter: Filter | None = None,
         user: str | None = None,
         recreates: bool = False,
+        ring_size: int | None = None,
     ) -> None:
         self.address: Final = address
         self.names: Final = names
@@ -61,6 +62,8 @@ class SubscriptionSpec:
         self.recreates: Final = recreates
         """Whether an unused queue with another address or filter is replaced. If not, an existing queue keeps its
         filter, and the next name is tried when a queue does not fit in another way."""
+        self.ring_size: Final = ring_size
+        """Messages that may wait in a temporary queue, the newest ones; None: the settings of the address decide."""
 
     @property
     def max_consumers(self) -> int:
@@ -180,7 +183,7 @@ class Subscriptions:
             raise QueueExists(f"the names for a queue of '{spec.address}' are taken by other subscriptions")
         self.require_address(spec.address, RoutingType.MULTICAST)
         text = None if spec.filter is None else spec.filter.text
-        queue = session.create_temporary_queue(RoutingType.MULTICAST, spec.address, text)
+        queue = session.create_temporary_queue(RoutingType.MULTICAST, spec.address, text, spec.ring_size)
         return Subscription(queue, Lifetime.TEMPORARY, True)
 
     def _fits(self, queue: Queue, spec: SubscriptionSpec) -> bool:

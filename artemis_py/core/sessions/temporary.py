@@ -36,6 +36,7 @@ class TemporaryResources:
         routing_type: RoutingType,
         address: str | None,
         filter: str | None,
+        ring_size: int | None = None,
         name: str | None = None,
     ) -> Queue:
         """Create a queue, with a random name if none is given, on an address of its own or a given one."""
@@ -51,6 +52,7 @@ class TemporaryResources:
             filter=filter,
             temporary=True,
             max_consumers=-1,
+            ring_size=ring_size,
         )
         queue = session.create_queue(config)
         queue.owner = session

@@ -24,6 +24,7 @@ from artemis_openwire.engine.errors import xa_error
 from artemis_openwire.engine.step_fields import BEGIN, COMMIT_ONE_PHASE, ROLLBACK
 from artemis_openwire.engine.structure import Throwable
 from artemis_openwire.engine.structures import XATransactionId
+from artemis_py.core.runtime.events import BranchEnded, Event
 from artemis_py.core.services.xid import Xid
 from artemis_py.errors import (
     BranchMisused,
@@ -36,6 +37,7 @@ from artemis_py.errors import (
     UnknownBranch,
     UnknownTransaction,
 )
+from artemis_py.protocol import Host
 
 if TYPE_CHECKING:
     from artemis_openwire.broker.exchange import Exchange
@@ -65,7 +67,8 @@ def xa_told(refusal: Refusal) -> Throwable:
 class BranchWork:
     """What clients have acknowledged in branches that have not ended, by the key of the xid."""
 
-    def __init__(self) -> None:
+    def __init__(self, host: Host) -> None:
+        self._host: Final = host
         self._by_key: dict[bytes, list[ClientTransaction]] = {}
 
     def add(self, xid: Xid, work: ClientTransaction) -> None:
@@ -83,6 +86,12 @@ class BranchWork:
     def take(self, xid: Xid) -> list[ClientTransaction]:
         """Return all that was done in a branch, which ends."""
         return self._by_key.pop(xid.key, [])
+
+    def on_event(self, event: Event) -> None:
+        """Update the windows after an administrator has ended a branch, when the core is done with that."""
+        if isinstance(event, BranchEnded):
+            for work in self._by_key.pop(event.key, []):
+                self._host.timers.at(self._host.now_ms, work.committed if event.is_committed else work.rolled_back)
 
 
 class ClientBranches:

@@ -17,6 +17,7 @@ from artemis_openwire.engine.negotiation import matches
 from artemis_openwire.engine.structures import BrokerId
 from artemis_openwire.messages.format import OPENWIRE_FORMAT
 from artemis_py.core.messages.message import MessageFormat
+from artemis_py.core.runtime.events import BranchEnded
 from artemis_py.core.settings.declaration import Option
 from artemis_py.logs import LogBrake, named_logger
 from artemis_py.protocol import ConnectionContext, Host
@@ -43,7 +44,8 @@ class OpenWireProtocolManager:
         self.numbering: Final = Numbering(host)
         self.advisories: Final = Advisories(self, host)
         self.patterns: Final = QueuePatterns(host)
-        self.branch_work: Final = BranchWork()
+        self.branch_work: Final = BranchWork(host)
+        host.events.subscribe(self.branch_work.on_event, BranchEnded)
         self.brake: Final = LogBrake(named_logger("artemis_openwire"))
         """Rate limit for log lines that clients can cause."""
         self._schedulers: Final = [(each, Scheduler(self, each.jobs)) for each in host.domains.all()]

@@ -117,7 +117,10 @@ def _open_topic(
     if info.subscription_name is None:
         _check(session, info, address, None)
         session.prepare_address(address, RoutingType.MULTICAST)
-        return Reading(session.subscribe(SubscriptionSpec(address, filter=wanted)), is_wild=is_wild(name))
+        # A subscriber may prefer to miss old messages rather than to fall behind (openwire §14.1).
+        limit = info.maximum_pending_message_limit
+        temporary = SubscriptionSpec(address, filter=wanted, ring_size=limit if limit > 0 else None)
+        return Reading(session.subscribe(temporary), is_wild=is_wild(name))
     queue_name = durable_queue_name(handler.client_id, info.subscription_name)
     _check(session, info, address, queue_name)
     check_inactive(session, handler.client_id, info.subscription_name)

@@ -31,6 +31,21 @@ def unsubscribe(client: Client, name: str = "sub") -> RemoveSubscriptionInfo:
     return RemoveSubscriptionInfo(connection_id=connection, client_id="ignored", subscription_name=name)
 
 
+def test_a_subscriber_may_prefer_to_miss_old_messages() -> None:
+    """Beyond its window no more wait than it asks for; others get all."""
+    client = connected(Site())
+    client.consume(NEWS, value=1, prefetch=1, maximum_pending_message_limit=2)
+    client.consume(NEWS, value=2, prefetch=10)
+    client.send(NEWS, *"12345")
+    found = client.dispatches()
+    (first,) = [one for one in found if one.consumer_id == client.consumer(1)]
+    client.ack(first, first, kind=2)
+    (second,) = client.dispatches()
+
+    assert len(found) == 6
+    assert (text_of(first), text_of(second)) == ("1", "4")
+
+
 def test_every_subscriber_gets_a_copy() -> None:
     client = connected(Site())
     client.consume(NEWS, value=1)

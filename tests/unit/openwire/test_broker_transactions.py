@@ -259,6 +259,26 @@ def test_a_branch_that_is_prepared_takes_no_work_of_others() -> None:
     assert code(client, BEGIN) == "-6"
 
 
+@pytest.mark.parametrize(("is_committed", "expected"), [(True, ["2"]), (False, [])])
+def test_an_administrator_that_ends_a_branch_opens_the_window(is_committed: bool, expected: list[str]) -> None:
+    """What was rolled back stays with the client, which delivers it again by itself."""
+    site = Site()
+    client = connected(site)
+    client.send(ORDERS, "1", "2")
+    client.consume(ORDERS, prefetch=1)
+    (first,) = client.dispatches()
+    client.tell(branch(client, BEGIN))
+    client.ack(first, first, transaction=XID)
+    client.done(branch(client, END))
+    client.ask(branch(client, PREPARE))
+    before = client.texts()
+    (prepared,) = site.host.branches.prepared()
+    site.host.branches.complete(prepared.xid, is_committed)
+    site.pass_time(0.001)
+
+    assert (before, client.texts()) == ([], expected)
+
+
 def test_one_phase() -> None:
     client = connected(Site())
     client.consume(ORDERS)
