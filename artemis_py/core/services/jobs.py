@@ -163,11 +163,8 @@ class Jobs:
 
         `id` is how the job is named; if another job has this id, a number is added. Raises a kind of Refusal.
         """
-        domain = self._domain
         try:
-            domain.dispatcher.check_tables("a scheduled message")
-            if len(self._by_sequence) >= MAX_JOBS:
-                raise LimitExceeded(f"{MAX_JOBS} messages are scheduled")
+            self._check_room()
             address = _address_of(producer, message)
         except Refusal as refusal:
             if transaction is not None:
@@ -180,11 +177,8 @@ class Jobs:
             return
         if duplicate_id and self._is_known(address, duplicate_id, transaction):
             return
-        expires_ms, priority = message.expires_ms, message.priority
-        if not domain.admit(message, address):
+        if not self._admit(message, address):
             return
-        # What the settings of the address change is changed when the message is sent.
-        message.expires_ms, message.priority = expires_ms, priority
         asked = Asked(
             id=id,
             timing=timing,
@@ -197,9 +191,23 @@ class Jobs:
         self._keep(message, asked, transaction)
         if duplicate_id:
             if transaction is None:
-                domain.duplicates.add(address, duplicate_id, message.durable)
+                self._domain.duplicates.add(address, duplicate_id, message.durable)
             else:
                 transaction.claim(address, duplicate_id)
+
+    def _check_room(self) -> None:
+        """Raise LimitExceeded if there is no room for one more job."""
+        self._domain.dispatcher.check_tables("a scheduled message")
+        if len(self._by_sequence) >= MAX_JOBS:
+            raise LimitExceeded(f"{MAX_JOBS} messages are scheduled")
+
+    def _admit(self, message: Message, address: Address) -> bool:
+        """Take responsibility for a message; False: its address drops it. Raises AddressFull, StoreError."""
+        expires_ms, priority = message.expires_ms, message.priority
+        is_taken = self._domain.admit(message, address)
+        # What the settings of the address change is changed when the message is sent.
+        message.expires_ms, message.priority = expires_ms, priority
+        return is_taken
 
     def remove(self, job: Job) -> None:
         """End a job; what it has sent stays. Raises StoreError if its message cannot be read."""
@@ -388,9 +396,7 @@ class Jobs:
     def _begin_series(self, job: Job, message: Message) -> None:
         """Begin the repetitions of one time of a schedule: a job of its own. Raises a kind of Refusal."""
         asked, timing = job.asked, job.asked.timing
-        self._domain.dispatcher.check_tables("a scheduled message")
-        if len(self._by_sequence) >= MAX_JOBS:
-            raise LimitExceeded(f"{MAX_JOBS} messages are scheduled")
+        self._check_room()
         copy = message.copy("")
         copy.id = self._domain.dispatcher.numbers.new_message_id()
         copy.expires_ms = message.expires_ms
