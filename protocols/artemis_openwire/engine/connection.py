@@ -110,6 +110,8 @@ class OpenWireConnection:
         self._arrival: LargeArrival | None = None
         """A large message of which a part has arrived."""
         self.outputs: LargeOutputs = LargeOutputs(self.outbox)
+        self.is_streaming: bool = False
+        """Whether a large body is being sent."""
         self._login_answer: int = NO_ANSWER
         self._now: float = 0.0
         self._was_unread: bool = False
@@ -203,7 +205,7 @@ class OpenWireConnection:
         outbox = self.outbox
         was_full = outbox.was_full or outbox.size >= outbox.limit
         data = outbox.take()
-        if not self.outputs.is_empty:
+        if self.is_streaming:
             data += self._read_output()
         if data:
             self._activity.has_sent = True
@@ -219,6 +221,7 @@ class OpenWireConnection:
             self._close()
             self.handler.on_failed(str(error))
             return b""
+        self.is_streaming = not self.outputs.is_empty
         self.handler.wake()
         return data
 
@@ -228,6 +231,7 @@ class OpenWireConnection:
             self._arrival.release()
             self._arrival = None
         self.outputs.release()
+        self.is_streaming = False
 
     def next_deadline(self) -> float | None:
         """Return when signs of life are due, or when a refused client is closed."""
@@ -248,7 +252,7 @@ class OpenWireConnection:
             elif now >= self._closes_at:
                 self._close()
             return
-        if self._activity.has_to_send(now) and self.outputs.is_empty:
+        if self._activity.has_to_send(now) and not self.is_streaming:
             self.outbox.write_before_gates(_KEEP_ALIVE)
         if self._activity.is_silent(now):
             if self.is_halted or self.outbox.is_paused:
@@ -274,7 +278,7 @@ class OpenWireConnection:
         """Whether there is room for deliveries. If not, `on_writable` says when there is."""
         outbox = self.outbox
         # As in `Outbox.ask_for_room`, without a call: this is asked for each delivery.
-        if outbox.is_paused or outbox.size >= outbox.limit or not self.outputs.is_empty:
+        if outbox.is_paused or outbox.size >= outbox.limit or self.is_streaming:
             outbox.was_full = True
             return False
         return self.state == CONNECTED

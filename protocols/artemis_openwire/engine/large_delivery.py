@@ -52,6 +52,7 @@ def send_large(
     connection.outputs.open(large)
     beginning = _SIZE.pack(size) + frame[_SIZE.size : content_at + 1] + _SIZE.pack(large.size)
     connection.outputs.add(beginning, frame[content_at + len(EMPTY_CONTENT) :])
+    connection.is_streaming = True
     return True
 
 
