@@ -9,8 +9,9 @@ in base64, lets a client prove that it knows the password without sending it (RF
 in with SCRAM-SHA-256. Neither half allows logging in as the user, but a thief of the file can try passwords against
 the cheaper one.
 
-Artemis writes `ENC(<iterations>:<salt>:<hash>)`, in hexadecimal: PBKDF2 with HMAC-SHA-1, 1024 rounds. Such hashes are
-checked, so that its users file can be used as it is, and never written: they cost a thief of the file little.
+Hashes of other brokers are checked and never written, so that their users keep their passwords: in place of the first
+half one of mosquitto (`security.mosquitto_hashes`), and Artemis' `ENC(<iterations>:<salt>:<hash>)`, in hexadecimal:
+PBKDF2 with HMAC-SHA-1, 1024 rounds. They cost a thief of the file little.
 """
 
 import base64
@@ -23,6 +24,8 @@ from typing import Final
 from argon2 import PasswordHasher, Type, extract_parameters
 from argon2.exceptions import Argon2Error, InvalidHashError
 from attrs import frozen
+
+from artemis_py.security import mosquitto_hashes
 
 SCRAM_NAME: Final = "SCRAM-SHA-256"
 
@@ -94,6 +97,9 @@ def parse_hash(text: str) -> HashedPassword | ArtemisPassword:
     if inside.count(":") == 2:
         return _parse_artemis(inside)
     argon2, separator, scram = inside.partition("|")
+    if mosquitto_hashes.is_one(argon2):
+        mosquitto_hashes.parse(argon2)
+        return HashedPassword(argon2, _parse_scram(scram) if separator else None)
     try:
         parameters = extract_parameters(argon2)
     except InvalidHashError:
@@ -107,6 +113,8 @@ def parse_hash(text: str) -> HashedPassword | ArtemisPassword:
 
 def check_hash(argon2: str, password: str) -> bool:
     """Tell whether `password` matches this hash, in constant time. Slow on purpose; never raises."""
+    if mosquitto_hashes.is_one(argon2):
+        return mosquitto_hashes.check(argon2, _encode(password))
     try:
         return PasswordHasher().verify(argon2, _encode(password))
     except (Argon2Error, InvalidHashError):
