@@ -34,6 +34,7 @@ ROWS: Final = {
     "artemis_py.config": 6,
     "artemis_py.deployment": 7,
     "artemis_py.broker": 8,
+    "artemis_py.migrate": 8,
     "artemis_py.spark": 8,
     "artemis_py.console": 8,
     "artemis_py.testing": 9,  # runs a broker, and looks into it

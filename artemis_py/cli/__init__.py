@@ -18,6 +18,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "create": "Make an instance folder with its own configuration and data.",
     "run": "Start a broker.",
     "check": "Validate a configuration without starting anything.",
+    "migrate": "Make an instance from a configuration of ActiveMQ, Artemis or mosquitto.",
     "producer": "Send messages.",
     "consumer": "Receive messages; list consumers.",
     "browse": "Show the messages of a queue and leave them there.",

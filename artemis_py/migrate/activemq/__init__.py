@@ -1,0 +1,1 @@
+"""ActiveMQ Classic: `activemq.xml` and the files beside it."""

@@ -1,0 +1,1 @@
+"""Apache Artemis: the `etc` folder of an instance."""

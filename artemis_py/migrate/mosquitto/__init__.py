@@ -1,0 +1,1 @@
+"""Eclipse mosquitto: `mosquitto.conf` and the files that it names."""
