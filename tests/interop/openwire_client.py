@@ -34,6 +34,10 @@ from artemis_openwire.engine.structures import (
     TransactionId,
 )
 
+ACCEPTED: Final = 2
+POISON: Final = 1
+"""Kinds of acknowledgement."""
+
 TIMEOUT_S: Final = 20.0
 """How long an expected event may take; nothing waits for it to pass."""
 
@@ -141,12 +145,12 @@ class OpenWireClient(ClientHandler):
         given: dict[str, Any] = {"persistent": True, "priority": 4, "content": content}
         return kind(producer_id=self.producer, destination=destination, message_id=id, **(given | fields))
 
-    def receive(self) -> Message:
-        """Wait for the next message, and acknowledge it."""
+    def receive(self, ack_type: int = ACCEPTED) -> Message:
+        """Wait for the next message, and acknowledge it or give it up."""
         dispatch = self.next_dispatch()
         assert dispatch is not None
         assert dispatch.message is not None
-        self.done(acknowledgement(dispatch))
+        self.done(acknowledgement(dispatch, ack_type=ack_type))
         return dispatch.message
 
     def next_dispatch(self, timeout_s: float = TIMEOUT_S) -> MessageDispatch | None:
@@ -178,14 +182,16 @@ class OpenWireClient(ClientHandler):
             self._engine.receive_data(data, time.monotonic())
 
 
-def acknowledgement(dispatch: MessageDispatch, transaction: TransactionId | None = None) -> MessageAck:
-    """A standard acknowledgement of one delivery."""
+def acknowledgement(
+    dispatch: MessageDispatch, transaction: TransactionId | None = None, ack_type: int = ACCEPTED
+) -> MessageAck:
+    """An acknowledgement of one delivery, the standard one unless it says otherwise."""
     assert dispatch.message is not None
     id = dispatch.message.message_id
     return MessageAck(
         destination=dispatch.destination,
         consumer_id=dispatch.consumer_id,
-        ack_type=2,
+        ack_type=ack_type,
         first_message_id=id,
         last_message_id=id,
         message_count=1,
