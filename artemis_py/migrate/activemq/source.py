@@ -14,6 +14,7 @@ from artemis_py.migrate.placeholders import replace_placeholders
 from artemis_py.migrate.target import Target
 
 _MARK: Final = b"activemq"
+_HARMLESS_BEANS: Final = ("LogQuery", "DataSource", "jetty", "SpringContextHook")
 
 
 def recognises(path: Path, data: bytes) -> bool:
@@ -38,6 +39,7 @@ def read(path: Path, values: Mapping[str, str], findings: Findings) -> Target:
     for other in brokers[1:]:
         reading.tell(other, "", Outcome.DROPPED, "is a second broker in one file; give it a file of its own")
         reading.cover(other)
+    _pass_over_beans(reading, root)
     reading.sweep(root)
     return reading.target
 
@@ -51,9 +53,18 @@ def _why_no_broker(root: ForeignElement) -> str:
     )
 
 
+def _pass_over_beans(reading: Reading, root: ForeignElement) -> None:
+    """Report the beans that only serve the console or a database; any other may do anything."""
+    for bean in _walk(root):
+        kind = bean.attributes.get("class", "")
+        if bean.name == "bean" and any(word in kind for word in _HARMLESS_BEANS):
+            reading.cover(bean)
+            reading.tell(bean, "", Outcome.NEEDLESS, f"{kind.rpartition('.')[2]} has no part here")
+
+
 def _own_values(path: Path) -> dict[str, str]:
     """Return the values that scripts of ActiveMQ set."""
-    conf = path.parent
+    conf = path.resolve().parent
     return {"activemq.conf": str(conf), "activemq.base": str(conf.parent), "activemq.home": str(conf.parent)} | {
         "activemq.data": str(conf.parent / "data")
     }

@@ -535,6 +535,25 @@ def test_values_of_a_file_and_of_the_command(tmp_path: Path) -> None:
     assert "${missing} has no value; give it one with -D missing=VALUE" in result.report
 
 
+def test_a_relative_path_is_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names in the file are relative to its folder, not to that of the command."""
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf" / "own.properties").write_text("where=here\n")
+    beans = CONFIGURER.format('name="location" value="file:${activemq.conf}/own.properties"/')
+    migrate_broker(tmp_path / "conf", "", 'brokerName="${where}"', beans)
+    monkeypatch.chdir(tmp_path)
+
+    assert migrate(Path("conf"), tmp_path / "new").option("name") == "here"
+
+
+def test_beans_of_the_console_and_of_databases_are_not_missed(tmp_path: Path) -> None:
+    beans = '<bean class="io.fabric8.Log4jLogQuery"/><bean class="org.apache.commons.dbcp.BasicDataSource"/>'
+
+    assert migrate_broker(tmp_path, beans=beans).exit_code == 0
+    (tmp_path / "other").mkdir()
+    assert migrate_broker(tmp_path / "other", beans='<bean class="com.example.Watcher"/>').exit_code == 1
+
+
 def test_a_folder_is_searched(tmp_path: Path) -> None:
     (tmp_path / "conf").mkdir()
     migrate_broker(tmp_path / "conf", "", 'brokerName="west"')
