@@ -5,7 +5,7 @@ from typing import Final
 
 from attrs import frozen
 
-from artemis_py.migrate.findings import Outcome
+from artemis_py.migrate.findings import Finding, Findings, Origin, Outcome
 
 
 @frozen
@@ -27,6 +27,9 @@ def kept(name: str, text: str) -> Rule:
 def changed(name: str, text: str) -> Rule:
     """Make a rule for what is carried over with a difference."""
     return Rule(name, Outcome.CHANGED, text)
+
+
+UNKNOWN: Final = "is not known to this migration"
 
 
 def words(text: str) -> frozenset[str]:
@@ -58,6 +61,19 @@ class Table:
     def find(self, name: str) -> Rule | None:
         """Return the rule for a name; `*.attribute` stands for the attribute of any element."""
         return self.rules.get(name) or self.rules.get(f"*.{name.rpartition('.')[2]}")
+
+    def tell(self, findings: Findings, origin: Origin, outcome: Outcome | None, text: str | None) -> None:
+        """Report what the rule of an origin says; an outcome or text that is given replaces what it says.
+
+        What the rule says itself is then no longer true, and is removed if it was reported before.
+        """
+        rule = self.find(origin.element)
+        if rule is not None:
+            usual = Finding(origin, rule.outcome, rule.text)
+            outcome, text = outcome or rule.outcome, text or rule.text
+            if usual in findings.found and usual != Finding(origin, outcome, text):
+                findings.found.remove(usual)
+        findings.add(origin, outcome or Outcome.DROPPED, text or UNKNOWN)
 
     def markdown(self) -> str:
         """Return the table as the manual shows it, in the order of the rules."""

@@ -59,7 +59,10 @@ def read_connectors(reading: Reading, broker: ForeignElement) -> None:
         if holder.name == "sslContext":
             inner = holder.find("sslContext")
             keys = _read_keys(reading, holder if inner is None else inner)
-            reading.tell(holder)
+            if keys.identity is None and keys.trust is None:
+                reading.tell(holder, "", Outcome.DROPPED, "neither key store could be read")
+            else:
+                reading.tell(holder)
     connectors = broker.find("transportConnectors")
     for element in connectors.children if connectors is not None else ():
         if element.name == "transportConnector":

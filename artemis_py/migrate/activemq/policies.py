@@ -164,7 +164,11 @@ def _read_life(reading: Reading, element: ForeignElement, settings: Settings) ->
         ),
         _COLLECTION_MS,
     )
-    if not reading.flag(element, "gcInactiveDestinations"):
+    collects = reading.flag(element, "gcInactiveDestinations")
+    for name in ("inactiveTimeoutBeforeGC", "inactiveTimoutBeforeGC"):
+        if name in element.attributes and not (collects and reading.purges):
+            reading.tell(element, name, Outcome.NEEDLESS, "nothing is deleted")
+    if not collects:
         return
     origin = reading.origin(element, "gcInactiveDestinations")
     if not reading.purges:

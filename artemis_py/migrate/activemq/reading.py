@@ -58,10 +58,7 @@ class Reading:
         """Report what became of an element or attribute: what the table says, unless something else is given."""
         origin = self.origin(element, attribute)
         self._told.add((id(element), attribute))
-        rule = TABLE.find(origin.element)
-        if rule is not None:
-            outcome, text = outcome or rule.outcome, text or rule.text
-        self.findings.add(origin, outcome or Outcome.DROPPED, text or "is not known to this migration")
+        TABLE.tell(self.findings, origin, outcome, text)
 
     def cover(self, element: ForeignElement) -> None:
         """Count an element and everything in it as reported."""

@@ -55,10 +55,7 @@ def read(path: Path, values: Mapping[str, str], findings: Findings) -> Target:
 
 
 def _tell(findings: Findings, origin: Origin, outcome: Outcome, text: str | None = None) -> None:
-    rule = TABLE.find(origin.element)
-    if rule is not None and text is None:
-        outcome, text = rule.outcome, rule.text
-    findings.add(origin, outcome, text or "is not known to this migration")
+    TABLE.tell(findings, origin, None if text is None and TABLE.find(origin.element) else outcome, text)
 
 
 def _read_element(path: Path, element: ForeignElement, target: Target, findings: Findings) -> None:

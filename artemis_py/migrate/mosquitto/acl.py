@@ -14,6 +14,7 @@ from attrs import frozen
 from artemis_py.errors import ConfigError
 from artemis_py.migrate.findings import Findings, Origin, Outcome
 from artemis_py.migrate.java_properties import read_text
+from artemis_py.migrate.mosquitto.table import TABLE
 from artemis_py.migrate.target import Target
 
 ANONYMOUS: Final = "anonymous"
@@ -52,7 +53,7 @@ def read_acl(path: Path, target: Target, findings: Findings, origin: Origin) -> 
     try:
         lines = read_text(path).splitlines()
     except ConfigError as error:
-        findings.add(origin, Outcome.DROPPED, f"{path} {error.problems[0].message}; nobody may do anything")
+        TABLE.tell(findings, origin, Outcome.DROPPED, f"{path} {error.problems[0].message}; nobody may do anything")
         return
     rules: dict[str, list[_Rule]] = {}
     patterns: list[_Rule] = []

@@ -72,10 +72,7 @@ class _Reading:
     bridge: str = ""
 
     def tell(self, line: _Line, outcome: Outcome | None = None, text: str | None = None) -> None:
-        rule = TABLE.find(line.name)
-        if rule is not None:
-            outcome, text = outcome or rule.outcome, text or rule.text
-        self.findings.add(line.origin, outcome or Outcome.DROPPED, text or "is not known to this migration")
+        TABLE.tell(self.findings, line.origin, outcome, text)
 
     def last(self, name: str) -> _Line | None:
         lines = self.options.get(name)
@@ -277,11 +274,9 @@ def _read_users(reading: _Reading) -> None:
     target.login.put("anonymous-access", "EVERYWHERE" if anonymous else "NOWHERE", origin)
     target.login.put("anonymous-roles", ANONYMOUS if anonymous else "", origin)
     if not anonymous and not target.users:
-        reading.findings.add(
-            origin,
-            Outcome.CHANGED if not allowed else Outcome.KEPT,
-            "nobody can log in: there are no users, and clients without a name are not let in",
-        )
+        outcome = Outcome.KEPT if allowed else Outcome.CHANGED
+        text = "nobody can log in: there are no users, and clients without a name are not let in"
+        TABLE.tell(reading.findings, origin, outcome, text)
     rules = reading.options.get("acl_file", [])
     for line in rules:
         read_acl(_file(reading, line.value), target, reading.findings, line.origin)

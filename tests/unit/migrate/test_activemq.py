@@ -185,6 +185,8 @@ def test_unused_destinations_are_deleted_only_if_activemq_would(tmp_path: Path) 
     purging = migrate_broker(tmp_path / "two", entry, 'schedulePeriodForDestinationPurge="10000"')
 
     assert idle.setting("a", "auto-delete-queues") is None
+    assert "kept" not in idle.outcome("policyEntry.gcInactiveDestinations")
+    assert idle.outcome("policyEntry.inactiveTimeoutBeforeGC").startswith("not needed: ")
     assert purging.setting("a", "auto-delete-queues") is True
     assert purging.setting("a", "auto-delete-queues-delay") == 30000
     assert purging.option("address-queue-scan-period") == 10000

@@ -113,6 +113,15 @@ def test_a_file_of_the_container_is_looked_for_beside_the_configuration(tmp_path
     assert result.users.verify("ann", "sesame")
 
 
+def test_a_password_file_that_is_missing_is_not_kept(tmp_path: Path) -> None:
+    """There is one line about it, and it says what to do."""
+    result = migrate_lines(tmp_path, "listener 1883", "password_file /no/where", "acl_file /no/acl")
+
+    assert result.outcome("password_file").startswith("dropped: /no/where cannot be read")
+    assert result.outcome("acl_file").startswith("dropped: /no/acl cannot be read")
+    assert result.config.security_settings == {}
+
+
 ACL = """
 topic read $SYS/#
 user ann
