@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import socket
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -86,6 +87,16 @@ def test_a_poison_message_is_in_the_queue_of_its_own(classic: BrokerProcess) -> 
         client.consume(ActiveMQQueue(physical_name="DLQ.poisoned"), 2)
 
         assert client.receive().content == text_content("bad")
+
+
+def test_an_expired_message_is_in_the_same_queue(classic: BrokerProcess) -> None:
+    """ActiveMQ has one strategy for both; here the dead-letter and the expiry settings name one queue."""
+    with openwire(classic) as client:
+        client.send(ActiveMQQueue(physical_name="late"), text_content("old"), expiration=int(time.time() * 1000) + 1)
+        client.consume(ActiveMQQueue(physical_name="late"))
+        client.consume(ActiveMQQueue(physical_name="DLQ.late"), 2)
+
+        assert client.receive().content == text_content("old")
 
 
 def test_a_client_of_amqp_uses_the_names_of_activemq(classic: BrokerProcess) -> None:

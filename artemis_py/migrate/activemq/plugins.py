@@ -5,10 +5,12 @@ from typing import Final
 from artemis_py.config.foreign_xml import ForeignElement
 from artemis_py.migrate.activemq.permissions import permit_everything, read_authorization
 from artemis_py.migrate.activemq.reading import Reading, match_of
+from artemis_py.migrate.activemq.table import TABLE
 from artemis_py.migrate.findings import Origin, Outcome
 from artemis_py.migrate.jaas import read_login_config
 from artemis_py.security.passwords import hash_password
 
+_OWN_CODE: Final = "org.apache.activemq."
 _EVERYBODY: Final = "everybody"
 
 
@@ -32,7 +34,9 @@ def read_plugins(reading: Reading, broker: ForeignElement) -> None:
             case "discardingDLQBrokerPlugin":
                 _read_discarding(reading, plugin)
         logs_in = logs_in or "uthentication" in plugin.name
-    if any(_is_foreign_guard(plugin) for plugin in plugins):
+    if "plugins" in broker.attributes or any(_is_foreign_guard(plugin) for plugin in plugins):
+        if reading.target.login.find("anonymous-access") is None:
+            _set_anonymous(reading, "NOWHERE", reading.origin(holder or broker))
         logs_in = True
     authorization = next((plugin for plugin in plugins if plugin.name == "authorizationPlugin"), None)
     if authorization is not None:
@@ -49,9 +53,14 @@ def read_plugins(reading: Reading, broker: ForeignElement) -> None:
 
 
 def _is_foreign_guard(plugin: ForeignElement) -> bool:
-    """Tell whether a plugin written in Java may decide about logins: then nobody is let in without a name."""
-    kind = plugin.attributes.get("class", "").lower()
-    return plugin.name == "bean" and any(word in kind for word in ("auth", "secur", "login", "shiro"))
+    """Tell whether a plugin may decide about logins in a way that cannot be read here.
+
+    Of code from elsewhere nobody knows; the code of ActiveMQ itself says it by its name.
+    """
+    if plugin.name != "bean":
+        return TABLE.find(plugin.name) is None
+    kind = plugin.attributes.get("class", "")
+    return not kind.startswith(_OWN_CODE) or any(word in kind.lower() for word in ("auth", "secur", "jaas"))
 
 
 def _set_anonymous(reading: Reading, access: str, origin: Origin) -> None:

@@ -266,7 +266,11 @@ def _read_users(reading: _Reading) -> None:
         _read_passwords(reading, line)
     allowed = [line.value.lower() == "true" for line in reading.options.get("allow_anonymous", [])]
     is_local = not reading.listeners and not {"port", "bind_address"} & reading.default.options.keys()
-    anonymous = all(allowed) if allowed else is_local
+    guards = [line for name in ("plugin", "global_plugin", "auth_plugin") for line in reading.options.get(name, [])]
+    anonymous = not guards and (all(allowed) if allowed else is_local)
+    if guards and (all(allowed) if allowed else is_local):
+        text = "the plugin may have decided about logins, so nobody is let in without a name"
+        reading.tell(guards[0], Outcome.DROPPED, text)
     if len(set(allowed)) > 1:
         for line in reading.options["allow_anonymous"]:
             reading.tell(line, Outcome.CHANGED, "the lines differ, so nobody is let in without a name")
@@ -278,8 +282,14 @@ def _read_users(reading: _Reading) -> None:
         text = "nobody can log in: there are no users, and clients without a name are not let in"
         TABLE.tell(reading.findings, origin, outcome, text)
     rules = reading.options.get("acl_file", [])
-    for line in rules:
-        read_acl(_file(reading, line.value), target, reading.findings, line.origin)
+    if len({line.value for line in rules}) > 1:
+        for line in rules:
+            reading.tell(
+                line, Outcome.DROPPED, "there are several files, of which each has its listener; none was read"
+            )
+    else:
+        for line in rules[:1]:
+            read_acl(_file(reading, line.value), target, reading.findings, line.origin)
     if not rules:
         for user in target.users:
             target.give_role("users", user)

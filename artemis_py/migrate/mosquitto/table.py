@@ -38,7 +38,7 @@ TABLE: Final = Table(
         kept("password_file", "`artemis-users.properties`, with the same hashes"),
         kept("acl_file", "`security-settings`, with a role for each user"),
         changed(
-            "per_listener_settings", "users and permissions are the same for all acceptors; the stricter one counts"
+            "per_listener_settings", "all users may use all acceptors; if one listener has permissions, all have them"
         ),
         kept("persistence", "`persistence-enabled`"),
         changed("persistence_location", "the store is `data/journal` of the instance, and begins empty"),

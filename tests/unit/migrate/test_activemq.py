@@ -417,7 +417,9 @@ def test_guests_of_jaas(tmp_path: Path) -> None:
     [
         "<jaasAuthenticationPlugin/>",
         "<jaasCertificateAuthenticationPlugin/>",
-        '<bean xmlns="" class="com.example.ShiroPlugin"/>',
+        '<bean xmlns="" class="com.example.Plugin"/>',
+        '<bean xmlns="" class="org.apache.activemq.shiro.ShiroSecurity"/>',
+        '<ref bean="plugin"/>',
         "<authorizationPlugin><map><cachedLDAPAuthorizationMap/></map></authorizationPlugin>",
     ],
 )
@@ -430,6 +432,19 @@ def test_a_guard_that_cannot_be_read_lets_nobody_in(tmp_path: Path, plugin: str)
     assert result.config.security_enabled
     assert granted == set()
     assert result.exit_code == 1
+
+
+def test_plugins_by_reference_let_nobody_in(tmp_path: Path) -> None:
+    result = migrate_broker(tmp_path, "", 'plugins="#guards"')
+
+    assert result.config.security_enabled
+    assert result.config.login.anonymous_access is AnonymousAccess.NOWHERE
+
+
+def test_code_of_activemq_that_guards_nothing_changes_nothing(tmp_path: Path) -> None:
+    plugin = '<bean xmlns="" class="org.apache.activemq.plugin.StatisticsBrokerPlugin"/>'
+
+    assert not migrate_broker(tmp_path, f"<plugins>{plugin}</plugins>").config.security_enabled
 
 
 ENTRIES = (

@@ -122,6 +122,23 @@ def test_a_password_file_that_is_missing_is_not_kept(tmp_path: Path) -> None:
     assert result.config.security_settings == {}
 
 
+def test_a_plugin_that_may_guard_leaves_nobody_in_without_a_name(tmp_path: Path) -> None:
+    result = migrate_lines(tmp_path, "allow_anonymous true", "plugin /usr/lib/mosquitto_dynamic_security.so")
+
+    assert result.config.login.anonymous_access is AnonymousAccess.NOWHERE
+    assert "may have decided about logins" in result.outcome("plugin")
+
+
+def test_permissions_by_listener_are_not_mixed(tmp_path: Path) -> None:
+    (tmp_path / "one").write_text("topic a\n")
+    (tmp_path / "two").write_text("topic b\n")
+    lines = ["per_listener_settings true", "listener 1", "acl_file one", "listener 2", "acl_file two"]
+    result = migrate_lines(tmp_path, "allow_anonymous true", *lines)
+
+    assert result.config.security_settings == {}
+    assert result.exit_code == 1
+
+
 ACL = """
 topic read $SYS/#
 user ann
