@@ -69,6 +69,7 @@ def read_connectors(reading: Reading, broker: ForeignElement) -> None:
             _read_connector(reading, element, keys)
 
 
+# Long because each way in which a connector can fail has its own finding.
 def _read_connector(reading: Reading, element: ForeignElement, keys: _Keys) -> None:
     uri = reading.text(element, "uri", is_told=False)
     parts = None if uri is None else _split(uri)

@@ -34,6 +34,7 @@ BROKER: Final[tuple[Rule | tuple[Rule, ...], ...]] = (
     changed("broker.schedulerDirectoryFile", "scheduled messages are in the store"),
     *dropped("broker.deleteAllMessagesOnStartup", "nothing is deleted at a start; remove `data`, or do not persist"),
     *dropped("broker.populateJMSXUserID", "`JMSXUserID` is what the client says"),
+    *dropped("broker.plugins", "plugins by reference may guard the broker: nobody is let in until you write users"),
     *dropped("broker.useMirroredQueues", "there are no mirrored queues; declare a divert for each queue"),
     *dropped("broker.rejectDurableConsumers", "take the permission `createDurableQueue` from the roles instead"),
     *dropped(
