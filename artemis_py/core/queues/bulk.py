@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class Place:
     """A position in one priority of a queue that is being searched."""
 
-    __slots__ = ("_emptied", "_hints", "_priority", "_queue", "_upto", "cold", "position", "warm")
+    __slots__ = ("_emptied", "_hints", "_priority", "_queue", "_upto", "cold", "position", "step", "warm")
 
     def __init__(self, queue: "Queue", priority: int, upto: int) -> None:
         self._queue: Queue = queue
@@ -36,6 +36,8 @@ class Place:
         """The last message in memory of each slice: the search continues after the last one that still waits."""
         self.position: int = 0
         """Everything up to this sequence was examined."""
+        self.step: int = SLICE_MESSAGES
+        """Messages in memory, and on disk, that one move may find."""
         self.warm: list[Reference] = []
         """The next messages in memory."""
         self.cold: list[Reference] = []
@@ -50,7 +52,7 @@ class Place:
         self.cold = []
         tail = backlog.tails[self._priority]
         if tail is not None and tail.frontier < end:
-            page: Page | None = backlog.scan(tail, max(tail.frontier, self.position), end, SLICE_MESSAGES)
+            page: Page | None = backlog.scan(tail, max(tail.frontier, self.position), end, self.step)
             if page is None:
                 raise StoreError(f"messages of queue '{self._queue.name}' cannot be read")
             self.cold = page.references
@@ -70,7 +72,7 @@ class Place:
         while candidate is not None and candidate.sequence <= self.position:
             candidate = candidate.next
         while candidate is not None and candidate.sequence <= end:
-            if len(warm) >= SLICE_MESSAGES:
+            if len(warm) >= self.step:
                 return warm[len(warm) - 1].sequence
             warm.append(candidate)
             candidate = candidate.next

@@ -79,6 +79,7 @@ def treat(
     while selection.priority >= 0:
         place = Place(queue, selection.priority, selection.upto)
         place.position = selection.position
+        place.step = SLICE_MESSAGES
         while place.move():
             before = selection.examined
             if not _treat_found(queue, place, selection, treatment, max_treated):

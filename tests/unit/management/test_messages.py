@@ -130,7 +130,7 @@ def test_a_message_that_a_consumer_has_is_left_alone(world: World) -> None:
 def test_a_queue_is_treated_in_parts(world: World, operation: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each answer says where to continue; what arrives in between is left alone, and no message counts twice."""
     monkeypatch.setattr(message_control, "EXAMINED", 4)
-    monkeypatch.setattr("artemis_py.core.queues.bulk.SLICE_MESSAGES", 2)
+    monkeypatch.setattr("artemis_py.core.queues.treating.SLICE_MESSAGES", 2)
     wanted: dict[str, object] = {"filter": "n > 3"}
     if operation == "moveMessages":
         wanted["queue"] = "other"
