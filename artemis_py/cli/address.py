@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from artemis_py.cli.client import Target, target_options
+from artemis_py.cli.live_names import address_names
 from artemis_py.cli.manage import Request, call, call_all
 from artemis_py.cli.render import print_json, print_table, say
 
@@ -47,7 +48,7 @@ def create(target: Target, name: str, anycast: bool, multicast: bool, json_wante
 
 @address.command()
 @target_options
-@click.argument("name")
+@click.argument("name", shell_complete=address_names)
 @click.option("--anycast/--no-anycast", required=True, help="Whether a message can go to one of its queues.")
 @click.option("--multicast/--no-multicast", required=True, help="Whether a message can go to all of its queues.")
 @as_json
@@ -59,7 +60,7 @@ def update(target: Target, name: str, anycast: bool, multicast: bool, json_wante
 
 @address.command()
 @target_options
-@click.argument("name")
+@click.argument("name", shell_complete=address_names)
 @click.option("--force", is_flag=True, help="Delete its queues as well, with their messages.")
 @as_json
 def delete(target: Target, name: str, force: bool, json_wanted: bool) -> None:
@@ -70,7 +71,7 @@ def delete(target: Target, name: str, force: bool, json_wanted: bool) -> None:
 
 @address.command()
 @target_options
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=address_names)
 @click.option("--bindings", is_flag=True, help="With a NAME: show its queues, too.")
 @click.option("--all", "all_wanted", is_flag=True, help="Show temporary and internal addresses, too.")
 @click.option("--max-rows", type=click.IntRange(1, 1000), default=50, show_default=True)

@@ -12,6 +12,7 @@ from artemis_py.cli.client import Target, target_options
 from artemis_py.cli.connection import Connection
 from artemis_py.cli.errors import Failed
 from artemis_py.cli.listing import moment
+from artemis_py.cli.live_names import queue_names
 from artemis_py.cli.manage import Management, Request
 from artemis_py.cli.render import Progress, print_json, print_table, say
 
@@ -56,7 +57,7 @@ def _chosen(command: Command) -> Command:
         click.option("--message-count", type=click.IntRange(min=1), help="At most this many, in order of delivery."),
         click.option("--id", "number", type=click.IntRange(min=1), help="Only the message with this ID."),
         click.option("--filter", help="Selector: only messages that match."),
-        click.argument("queue"),
+        click.argument("queue", shell_complete=queue_names),
         target_options,
     ):
         command = option(command)
@@ -65,7 +66,7 @@ def _chosen(command: Command) -> Command:
 
 @message.command("list")
 @target_options
-@click.argument("queue")
+@click.argument("queue", shell_complete=queue_names)
 @click.option("--filter", help="Selector: only messages that match.")
 @click.option("--id", "number", type=click.IntRange(min=1), help="Only the message with this ID.")
 @click.option("--max-rows", type=click.IntRange(1, 1000), default=50, show_default=True)
@@ -98,7 +99,7 @@ def list_command(
 
 @message.command()
 @_chosen
-@click.argument("to", metavar="OTHER_QUEUE")
+@click.argument("to", metavar="OTHER_QUEUE", shell_complete=queue_names)
 def move(target: Target, queue: str, to: str, **choice: Any) -> None:
     """Move messages of QUEUE to OTHER_QUEUE; those that it does not take stay."""
     _treat(target, queue, "moveMessages", f"move %s from {queue} to {to}", choice, queue=to)
@@ -106,7 +107,7 @@ def move(target: Target, queue: str, to: str, **choice: Any) -> None:
 
 @message.command()
 @_chosen
-@click.argument("to", metavar="OTHER_QUEUE")
+@click.argument("to", metavar="OTHER_QUEUE", shell_complete=queue_names)
 def copy(target: Target, queue: str, to: str, **choice: Any) -> None:
     """Put copies of messages of QUEUE into OTHER_QUEUE."""
     _treat(target, queue, "copyMessages", f"copy %s from {queue} to {to}", choice, queue=to)

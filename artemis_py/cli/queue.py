@@ -8,6 +8,7 @@ import click
 
 from artemis_py.cli.client import Target, target_options
 from artemis_py.cli.listing import moment
+from artemis_py.cli.live_names import queue_names
 from artemis_py.cli.manage import Request, call, call_all
 from artemis_py.cli.render import print_json, print_table, say
 from artemis_py.core.settings.declaration import Kind
@@ -126,7 +127,7 @@ def create(
 
 @queue.command()
 @target_options
-@click.argument("name")
+@click.argument("name", shell_complete=queue_names)
 @click.option("--anycast", "routing_type", flag_value="ANYCAST")
 @click.option("--multicast", "routing_type", flag_value="MULTICAST")
 @attribute_options(is_update=True)
@@ -142,7 +143,7 @@ def update(target: Target, name: str, routing_type: str | None, json_wanted: boo
 
 @queue.command()
 @target_options
-@click.argument("name")
+@click.argument("name", shell_complete=queue_names)
 @click.option("--remove-consumers", is_flag=True, help="Delete it even if it has consumers.")
 @click.option("--auto-delete-address", is_flag=True, help="Delete its auto-created address with its last queue.")
 @as_json
@@ -203,7 +204,7 @@ queue.add_command(stat, "list")
 
 @queue.command()
 @target_options
-@click.argument("name")
+@click.argument("name", shell_complete=queue_names)
 @click.option("--all", "all_wanted", is_flag=True, help="Show the settings that have their defaults, too.")
 @as_json
 def show(target: Target, name: str, all_wanted: bool, json_wanted: bool) -> None:
@@ -271,7 +272,7 @@ def _print_queue(found: dict[str, Any], consumer_count: int, all_wanted: bool) -
 
 @queue.command()
 @target_options
-@click.argument("name")
+@click.argument("name", shell_complete=queue_names)
 @as_json
 def purge(target: Target, name: str, json_wanted: bool) -> None:
     """Discard the messages of the queue NAME that no consumer has."""
@@ -281,7 +282,7 @@ def purge(target: Target, name: str, json_wanted: bool) -> None:
 
 @queue.command()
 @target_options
-@click.argument("name")
+@click.argument("name", shell_complete=queue_names)
 @as_json
 def pause(target: Target, name: str, json_wanted: bool) -> None:
     """Stop delivering from the queue NAME; messages still arrive."""
@@ -291,7 +292,7 @@ def pause(target: Target, name: str, json_wanted: bool) -> None:
 
 @queue.command()
 @target_options
-@click.argument("name")
+@click.argument("name", shell_complete=queue_names)
 @as_json
 def resume(target: Target, name: str, json_wanted: bool) -> None:
     """Deliver from the queue NAME again."""

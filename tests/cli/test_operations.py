@@ -149,6 +149,22 @@ def test_a_closed_pipe_ends_a_command_quietly(artemis: Command, broker_process: 
     assert told == ""
 
 
+@pytest.mark.parametrize("words", ["queue purge", "message list", "message move x"])
+def test_names_on_the_broker_are_completed(artemis: Command, name: str, words: str) -> None:
+    artemis("queue", "create", f"{name}.one")
+    artemis("queue", "create", f"{name}.two")
+    completion = {
+        "_ARTEMIS_PY_COMPLETE": "bash_complete",
+        "COMP_WORDS": f"artemis-py {words} {name}.",
+        "COMP_CWORD": str(len(words.split()) + 1),
+    }
+    there = artemis(**completion)
+    nowhere = run_here(**completion, ARTEMIS_PY_URL="amqp://127.0.0.1:1")
+
+    assert there.out.splitlines() == [f"plain,{name}.one", f"plain,{name}.two"]
+    assert (nowhere.out.strip(), nowhere.err) == ("", "")
+
+
 def on_terminal(url: str, *arguments: str, answer: bytes = b"") -> str:
     """What a command prints on a terminal of 80 columns; `answer` is typed when it asks."""
     pid, terminal = pty.fork()
