@@ -29,12 +29,12 @@ from tests.interop.proton.client import Client
 from tests.openwire_disorder import Disorder, damaged, pieces
 from tests.openwire_harness import wire_format
 
-CLIENTS: Final = 120
+CLIENTS: Final = 60
 STEADY: Final = ActiveMQQueue(physical_name="steady")
 BOMBS: Final = ActiveMQQueue(physical_name="bombs")
-BOMB_BYTES: Final = 256 << 20
-"""Of zeros: 256 KiB when they are compressed."""
-MOST_BYTES: Final = 128 << 20
+BOMB_BYTES: Final = 160 << 20
+"""Of zeros: 160 KiB when they are compressed."""
+MOST_BYTES: Final = 96 << 20
 """What the broker may grow by."""
 
 

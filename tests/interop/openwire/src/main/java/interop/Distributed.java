@@ -232,6 +232,67 @@ public final class Distributed {
         site.see("left", site.left(site.name("queue")));
     }
 
+    /** The socket breaks between the phases, and the failover transport replays what it knows of the branch. */
+    public void brokenBetweenThePhases(Site site) throws Exception {
+        for (String end : List.of("commit", "rollback")) {
+            try (Proxy proxy = new Proxy(site.url)) {
+                String url = "failover:(" + proxy.url() + ")?initialReconnectDelay=50&maxReconnectDelay=200";
+                ActiveMQXAConnection connection = (ActiveMQXAConnection) site.start((ActiveMQXAConnection)
+                        new ActiveMQXAConnectionFactory(Site.USER, Site.PASSWORD, url).createXAConnection());
+                List<String> heard = java.util.Collections.synchronizedList(new java.util.ArrayList<>());
+                connection.setExceptionListener(exception -> heard.add(exception.toString()));
+                XASession session = connection.createXASession();
+                XAResource resource = session.getXAResource();
+                Xid branch = new Branch(site.name(end));
+                String queue = site.name("queue of " + end);
+                resource.start(branch, XAResource.TMNOFLAGS);
+                Site.send(session, session.createQueue(queue), "1", "2");
+                resource.end(branch, XAResource.TMSUCCESS);
+                site.see(end + ": prepare", result(() -> resource.prepare(branch)));
+                proxy.cut();
+                Thread.sleep(Site.QUIET_MS);
+                site.see(end + ": listed", listed(resource, branch));
+                site.see(end, done(() -> {
+                    if (end.equals("commit")) {
+                        resource.commit(branch, false);
+                    } else {
+                        resource.rollback(branch);
+                    }
+                }));
+                site.see(end + ": left", site.left(queue));
+                site.see(end + ": heard", List.copyOf(heard));
+                Branch next = new Branch(site.name(end + " next"));
+                resource.start(next, XAResource.TMNOFLAGS);
+                Site.send(session, session.createQueue(queue), "3");
+                resource.end(next, XAResource.TMSUCCESS);
+                site.see(end + ": next", done(() -> resource.commit(next, true)));
+                site.see(end + ": left of next", site.left(queue));
+            }
+        }
+    }
+
+    /** The socket breaks while a branch is open: its work is replayed, and nothing is doubled. */
+    public void brokenWithinABranch(Site site) throws Exception {
+        try (Proxy proxy = new Proxy(site.url)) {
+            String url = "failover:(" + proxy.url() + ")?initialReconnectDelay=50&maxReconnectDelay=200";
+            ActiveMQXAConnection connection = (ActiveMQXAConnection) site.start((ActiveMQXAConnection)
+                    new ActiveMQXAConnectionFactory(Site.USER, Site.PASSWORD, url).createXAConnection());
+            XASession session = connection.createXASession();
+            XAResource resource = session.getXAResource();
+            Xid branch = new Branch(site.name("branch"));
+            resource.start(branch, XAResource.TMNOFLAGS);
+            Site.send(session, site.queue(session), "1");
+            proxy.cut();
+            Thread.sleep(Site.QUIET_MS);
+            Site.send(session, site.queue(session), "2");
+            resource.end(branch, XAResource.TMSUCCESS);
+            Object prepared = result(() -> resource.prepare(branch));
+            Object committed = prepared.equals(0) ? done(() -> resource.commit(branch, false)) : "not tried";
+            List<String> left = site.left(site.name("queue"));
+            site.see("all or nothing", left.equals(committed.equals("done") ? List.of("1", "2") : List.of()));
+        }
+    }
+
     static void prepareForRestart(Site site) throws Exception {
         XASession session = connect(site, "").createXASession();
         for (String text : List.of("committed", "rolled back")) {
