@@ -355,14 +355,14 @@ class OpenWireConnection:
 
     def _check_frame(self, length: int, code: int) -> None:
         """Refuse a frame before it has arrived, if it is too large or may not come now. Raises ProtocolError."""
+        name = ""
         if self.state != CONNECTED and self.state != REMOVED:
             limit = self.limits.login_frame_size
         elif FIRST_CODE <= code <= LAST_CODE:
-            limit = self.limits.max_frame_size
+            limit, name = self.limits.max_frame_size, " (openwireMaxFrameSize)"
         else:
             limit = self.limits.command_size
         if length < 1 or length > limit:
-            name = " (openwireMaxFrameSize)" if limit == self.limits.max_frame_size else ""
             raise MalformedFrame(f"a frame of {length} bytes and type {code}; {limit} is the most{name}")
         if code != NULL_COMMAND:
             check_transition(self.state, code)
