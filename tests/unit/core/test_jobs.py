@@ -14,7 +14,7 @@ from artemis_py.core.runtime.events import Event, JobRefused
 from artemis_py.core.services import jobs as module
 from artemis_py.core.services.job import FOR_EVER, MIN_PERIOD_MS, Timing
 from artemis_py.core.services.job_queue import SCHEDULED
-from artemis_py.core.services.jobs import LEAST_ENDED, RETRY_MS, RUN_JOBS
+from artemis_py.core.services.jobs import CRON_BYTES, LEAST_ENDED, RETRY_MS, RUN_JOBS
 from artemis_py.core.services.services import Services
 from artemis_py.core.settings.address_settings import AddressSettings, FullPolicy
 from artemis_py.errors import InvalidRequest, LimitExceeded, NotAuthorized, TransactionRolledBack
@@ -324,6 +324,9 @@ def test_jobs_count_as_tables_and_are_limited(monkeypatch: pytest.MonkeyPatch) -
         scene.schedule(id="third", delay_ms=100)
     scene.wait(100)
     assert tables.size_bytes < before
+    before = tables.size_bytes
+    scene.schedule(cron="* * * * *")
+    assert tables.size_bytes > before + CRON_BYTES
 
 
 def test_a_turn_is_bounded_when_many_jobs_are_due_at_once() -> None:
