@@ -15,6 +15,7 @@ from artemis_amqp.engine.connection import AmqpConnection
 from artemis_amqp.engine.link import Link
 from artemis_amqp.engine.performatives import AmqpError, Attach, Begin, Close, Detach, End, Open
 from artemis_amqp.engine.session import AmqpSession
+from artemis_amqp.engine.states import AMQP_HEADER, SASL_HEADER
 from artemis_py.core.runtime.access import Subject
 from artemis_py.core.runtime.background import Steps
 from artemis_py.core.runtime.meter import LINK_UNITS
@@ -27,6 +28,10 @@ from artemis_py.wire.prefixes import Prefixes
 
 if TYPE_CHECKING:
     from artemis_amqp.broker.manager import AmqpProtocolManager, Parameters
+
+
+VERSIONS: Final = {b"\x00\x00\x09\x01": "0-9-1, as of RabbitMQ", b"\x01\x01\x00\x0a": "0-10"}
+"""Versions that have little in common with 1.0, by what follows `AMQP` in their headers."""
 
 
 class AmqpHandler:
@@ -264,6 +269,11 @@ class AmqpHandler:
 
     def on_close(self, close: Close | None) -> None:
         """Return everything to the core: the client closes."""
+        header = self.engine.login.refused_header
+        if header not in (b"", AMQP_HEADER, SASL_HEADER):
+            version = VERSIONS.get(header[4:], "another version")
+            template = "connection speaks another version of AMQP: peer=%s header=%s (%s); this broker speaks 1.0"
+            self.brake.warning(self.source, template, self.context.peer, header.hex(), version)
         self._close_core(failed=False)
 
     def on_error(self, error: AmqpError) -> None:

@@ -30,6 +30,8 @@ class LoginPhase:
         self._connection: AmqpConnection = connection
         self.is_required: bool = False
         """Whether a client must log in: a header that skips SASL is then answered with that of SASL (AMQP 1.0 §2.2)."""
+        self.refused_header: bytes = b""
+        """The client's header, if it was answered with ours and the end."""
         self._awaits_init: bool = True
         self._awaits_response: bool = False
         """With `_awaits_init`: which SASL frame is due from a client, if any."""
@@ -87,6 +89,7 @@ class LoginPhase:
             self._connection.state = State.OPENING
         else:
             self._connection.outbox.write(AMQP_HEADER if self._connection.state == State.HEADER else SASL_HEADER)
+            self.refused_header = header
             self._connection.handler.on_close(None)
             self._connection.end()
 
