@@ -10,6 +10,7 @@ from artemis_py.cli import main
 from artemis_py.cli.check import examine
 from artemis_py.config import BrokerConfig
 from artemis_py.config.broker_config import MAIN_OPTIONS
+from artemis_py.config.reader import load
 from artemis_py.core.settings.address_settings import ADDRESS_SETTINGS
 from artemis_py.core.settings.broker_settings import BROKER_OPTIONS
 from artemis_py.security.users import UserFiles, Users
@@ -66,7 +67,9 @@ def migrate(place: Path, to: Path, *arguments: str) -> Migrated:
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
     assert result.exit_code in (0, 1), result.output
     report = (to / "etc" / "migration-report.txt").read_text(encoding="utf-8")
-    return Migrated(to, result.exit_code, report, examine(to / "etc" / "broker.xml"))
+    made = to / "etc" / "broker.xml"
+    assert examine(made).problems == []
+    return Migrated(to, result.exit_code, report, load(made))
 
 
 def migrate_broker(folder: Path, content: str = "", attributes: str = "", beans: str = "", *arguments: str) -> Migrated:

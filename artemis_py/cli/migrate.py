@@ -28,6 +28,13 @@ def parse_definitions(context: click.Context, parameter: click.Parameter, values
     return found
 
 
+def _check(file: Path) -> None:
+    """Raise ConfigError if a broker would refuse what was made."""
+    problems = examine(file).problems
+    if problems:
+        raise ConfigError(problems)
+
+
 @click.command()
 @click.argument("place", metavar="FILE|DIR", type=click.Path(path_type=Path, exists=True))
 @click.option(
@@ -58,7 +65,7 @@ def migrate(
     try:
         source, file = find(place)
         target = source.read(file, values, findings)
-        settle(target, findings, examine)
+        settle(target, findings, _check)
     except ConfigError as error:
         raise Misconfigured(error) from None
     schemas = {name: (shipped_folder() / name).read_bytes() for name in SCHEMAS}

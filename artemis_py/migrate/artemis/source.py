@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
-from artemis_py.config import known
+from artemis_py.config import verdicts
 from artemis_py.config.document import CORE_NAMESPACE
 from artemis_py.config.foreign_xml import ForeignElement, parse_foreign
 from artemis_py.errors import ConfigError, Problem
@@ -26,6 +26,14 @@ _FOLDERS: Final = ("journal-directory", "paging-directory", "large-messages-dire
 _GROUPS: Final = frozenset(["address-settings", "security-settings", "addresses", "diverts", "wildcard-addresses"])
 _STORES: Final = (("keyStore", "broker.pem"), ("trustStore", "trust.pem"))
 _DEFAULT_PORT: Final = 61616
+_RENAMED: Final = {
+    name: verdict.reason
+    for table in verdicts.ELEMENTS.values()
+    for name, verdict in table.items()
+    if verdict.effect is verdicts.Effect.RENAMED
+}
+_OUTCOMES: Final = {verdicts.Effect.NONE: Outcome.NEEDLESS, verdicts.Effect.LEFT_OUT: Outcome.DROPPED}
+"""What a migration says of elements of which the broker warns. What it refuses is told when the result is checked."""
 
 
 def recognises(path: Path, data: bytes) -> bool:
@@ -68,19 +76,27 @@ def _read_element(path: Path, element: ForeignElement, target: Target, findings:
         findings.add(origin, Outcome.CHANGED, text)
     elif TABLE.find(element.name) is not None:
         _tell(findings, origin, Outcome.DROPPED)
-    elif element.name in known.WITHOUT_MEANING:
-        findings.add(origin, Outcome.NEEDLESS, known.WITHOUT_MEANING[element.name])
-    else:
+    elif not _is_ignored(origin, "core", findings):
         target.core.children.append(_copy(path, element, findings))
         if element.name not in _GROUPS:
             findings.add(origin, Outcome.KEPT, f"`{element.name}`")
 
 
+def _is_ignored(origin: Origin, parent: str, findings: Findings) -> bool:
+    """Tell whether the broker would ignore an element, and report it."""
+    verdict = verdicts.ELEMENTS.get(parent, {}).get(origin.element)
+    outcome = None if verdict is None else _OUTCOMES.get(verdict.effect)
+    if verdict is None or outcome is None:
+        return False
+    findings.add(origin, outcome, verdict.reason)
+    return True
+
+
 def _copy(path: Path, element: ForeignElement, findings: Findings) -> Element:
     origin = Origin(path, element.line, element.name)
     name = element.name
-    renamed = known.RENAMED.get(name)
-    if renamed is not None and " " not in renamed:
+    renamed = _RENAMED.get(name)
+    if renamed is not None:
         findings.add(origin, Outcome.CHANGED, f"`{renamed}`, the present name")
         name = renamed
     made = Element(name, origin, dict(element.attributes), " ".join(element.text.split()))
@@ -89,6 +105,8 @@ def _copy(path: Path, element: ForeignElement, findings: Findings) -> Element:
         rule = TABLE.find(child.name)
         if rule is not None and rule.outcome is Outcome.NEEDLESS:
             _tell(findings, Origin(path, child.line, child.name), Outcome.NEEDLESS)
+            continue
+        if _is_ignored(Origin(path, child.line, child.name), element.name, findings):
             continue
         copied = _copy(path, child, findings)
         if not any(each.name == copied.name and _is_renamed_twice(each, copied) for each in made.children):
@@ -102,7 +120,7 @@ def _copy(path: Path, element: ForeignElement, findings: Findings) -> Element:
 
 def _is_renamed_twice(one: Element, other: Element) -> bool:
     """Tell whether an old and a new name of one setting stand side by side."""
-    return one.name in known.RENAMED.values() and not one.attributes and not other.attributes
+    return one.name in _RENAMED.values() and not one.attributes and not other.attributes
 
 
 def _read_acceptor(path: Path, element: ForeignElement, target: Target, findings: Findings) -> None:

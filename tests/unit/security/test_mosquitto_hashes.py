@@ -5,7 +5,7 @@ import hashlib
 
 import pytest
 
-from artemis_py.security.passwords import check_hash, parse_hash
+from artemis_py.security.passwords import HashedPassword, check_hash, parse_hash
 
 
 def stored(password: bytes, iterations: int = 101) -> str:
@@ -16,6 +16,7 @@ def stored(password: bytes, iterations: int = 101) -> str:
 def test_the_right_password_is_accepted() -> None:
     hashed = parse_hash(f"ENC({stored(b'sesame')})")
 
+    assert isinstance(hashed, HashedPassword)
     assert check_hash(hashed.argon2, "sesame")
     assert not check_hash(hashed.argon2, "Sesame")
     assert hashed.scram is None
