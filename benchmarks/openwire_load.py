@@ -338,6 +338,11 @@ class Consumer(Link):
         return found
 
     def take_messages(self, data: bytes, offset: int, size: int, count: int) -> None:
+        if not self.is_ordered and count > 1:
+            # Each may have another producer, and acknowledgements name it.
+            for index in range(count):
+                self.take_messages(data, offset + index * size, size, 1)
+            return
         end = offset + size * count
         id_at, numbers_at = self._layout(data[offset : offset + size])
         numbers = bytearray(16 * count)
