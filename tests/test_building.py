@@ -182,7 +182,7 @@ def test_no_link_of_the_page_on_the_index_is_relative(unpacked: Path) -> None:
     targets = re.findall(r"\]\(([^)]+)\)", page(unpacked))
 
     assert [target for target in targets if not target.startswith(("https://", "#"))] == []
-    assert "`docs/embedding.md`" in page(unpacked)
+    assert "`docs/testing.md`" in page(unpacked)
 
 
 def test_links_of_the_page_lead_to_the_repository_once_it_has_an_address(small: Path) -> None:

@@ -25,7 +25,7 @@ _MAGIC_JCEKS: Final = b"\xce\xce\xce\xce"
 _WHITENER: Final = b"Mighty Aphrodite"
 _DIGEST_BYTES: Final = 20
 _SIZE_LIMIT_BYTES: Final = 10 * 1024 * 1024
-_LIBRARY: Final = "needs the package cryptography: pip install cryptography"
+_LIBRARY: Final = "needs the package cryptography: pip install 'artemis-py-broker[migrate]'"
 
 
 class KeyStoreError(ValueError):
