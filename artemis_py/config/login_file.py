@@ -4,14 +4,11 @@ It names the files of users and roles, and says whether clients may come without
 else for users, such as LDAP, does not exist here: it is left out if a login works without it, else it is an error.
 """
 
-import re
-from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from attrs import frozen
-
 from artemis_py.config.document import SIZE_LIMIT_BYTES
+from artemis_py.config.jaas import LoginModule, read_entries
 from artemis_py.config.report import Place, Report
 from artemis_py.security.authenticator import AnonymousAccess
 
@@ -19,22 +16,9 @@ FILE_NAME: Final = "login.config"
 DOMAIN: Final = "activemq"
 """Entry that Artemis uses, unless its bootstrap.xml names another."""
 
-_COMMENTS: Final = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
-_TOKEN: Final = re.compile(r'"([^"\n]*)"|([{};=])|([^\s{};="]+)')
 _OPTION: Final = "org.apache.activemq.jaas."
 _MUST_SUCCEED: Final = frozenset(["required", "requisite"])
 _OURS: Final = "write <login> into broker.xml instead (docs/configuration.md)"
-
-
-@frozen
-class _Module:
-    """One line of an entry: a class, whether it must succeed, and its options."""
-
-    name: str
-    """Name of the class without its package."""
-    flag: str
-    options: Mapping[str, str]
-    line: int
 
 
 def read_login_file(folder: Path, report: Report) -> dict[str, Any]:
@@ -45,7 +29,7 @@ def read_login_file(folder: Path, report: Report) -> dict[str, Any]:
             text = stream.read(SIZE_LIMIT_BYTES).decode("utf-8", "replace")
     except OSError:
         return {}
-    entries = dict(_entries(text))
+    entries = read_entries(text)
     entry = entries.get(DOMAIN, next(iter(entries.values())) if len(entries) == 1 else None)
     if entry is None:
         report.warning(_place(path, 1), f"is not read: it has no entry {DOMAIN}; {_OURS}")
@@ -53,7 +37,7 @@ def read_login_file(folder: Path, report: Report) -> dict[str, Any]:
     return _values(entry, path, report)
 
 
-def _values(entry: list[_Module], path: Path, report: Report) -> dict[str, Any]:
+def _values(entry: list[LoginModule], path: Path, report: Report) -> dict[str, Any]:
     values: dict[str, Any] = {"anonymous_access": AnonymousAccess.NOWHERE}
     for module in entry:
         options = module.options
@@ -73,39 +57,6 @@ def _values(entry: list[_Module], path: Path, report: Report) -> dict[str, Any]:
             case name:
                 report.warning(_place(path, module.line), f"{name} is left out: its users cannot log in; {_OURS}")
     return values
-
-
-def _entries(text: str) -> Iterator[tuple[str, list[_Module]]]:
-    """Yield the entries; one that is cut short is left out, as is what does not belong to any."""
-    # Comments keep their line breaks, for the numbers of the lines.
-    text = _COMMENTS.sub(lambda found: "\n" * found[0].count("\n"), text)
-    tokens = [
-        (found[1] or found[2] or found[3] or "", text.count("\n", 0, found.start()) + 1)
-        for found in _TOKEN.finditer(text)
-    ]
-    index = 0
-    while index + 1 < len(tokens):
-        name = tokens[index][0]
-        if tokens[index + 1][0] != "{":
-            index += 1
-            continue
-        words = []
-        index += 2
-        while index < len(tokens) and tokens[index][0] != "}":
-            words.append(tokens[index])
-            index += 1
-        yield name, list(_modules(words))
-
-
-def _modules(tokens: list[tuple[str, int]]) -> Iterator[_Module]:
-    while tokens:
-        end = next((index for index, (token, _) in enumerate(tokens) if token == ";"), len(tokens))
-        words, tokens = tokens[:end], tokens[end + 1 :]
-        if len(words) >= 2:
-            options = {
-                words[index - 1][0]: words[index + 1][0] for index in range(3, len(words) - 1) if words[index][0] == "="
-            }
-            yield _Module(words[0][0].rpartition(".")[2], words[1][0], options, words[0][1])
 
 
 def _place(path: Path, line: int) -> Place:

@@ -3,22 +3,19 @@
 Only these modules are read; for the others (LDAP, certificates, scripts) the report says what is missing.
 """
 
-import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 from attrs import Factory, define
 
+from artemis_py.config.jaas import read_entries
 from artemis_py.errors import ConfigError
 from artemis_py.migrate.findings import Findings, Origin, Outcome
 from artemis_py.migrate.java_properties import Entry, read_java_properties, read_text
 from artemis_py.migrate.target import Target
 from artemis_py.security.passwords import hash_password, parse_hash
 
-_COMMENT: Final = re.compile(r"/\*.*?\*/|^\s*//[^\n]*", re.DOTALL | re.MULTILINE)
-_ENTRY: Final = re.compile(r"([\w.-]+)\s*\{(.*?)\}\s*;", re.DOTALL)
-_MODULE: Final = re.compile(r"([\w.$]+)\s+(required|requisite|sufficient|optional)\s*([^;]*);", re.IGNORECASE)
-_OPTION: Final = re.compile(r"([\w.$-]+)\s*=\s*(?:\"([^\"]*)\"|(\S+))")
 _USERS: Final = "properties.user"
 _GROUPS: Final = ("properties.group", "properties.role")
 
@@ -35,19 +32,16 @@ def read_login_config(target: Target, findings: Findings, path: Path, name: str,
     """Read one entry of a login.config; users and groups go into the target."""
     found = Found()
     try:
-        content = _COMMENT.sub(lambda match: "\n" * match[0].count("\n"), read_text(path))
+        entries = read_entries(read_text(path))
     except ConfigError:
         findings.add(origin, Outcome.DROPPED, f"there is no {path}; nobody can log in until you add users")
         return found
-    entry = next((match for match in _ENTRY.finditer(content) if match[1] == name), None)
-    if entry is None:
+    if name not in entries:
         findings.add(origin, Outcome.DROPPED, f"{path.name} has no entry {name}; nobody can log in")
         return found
-    for module in _MODULE.finditer(entry[2]):
-        line = content.count("\n", 0, entry.start(2) + module.start()) + 1
-        kind = module[1].rpartition(".")[2]
-        options = {match[1]: match[2] or match[3] or "" for match in _OPTION.finditer(module[3])}
-        place = Origin(path, line, kind)
+    for module in entries[name]:
+        kind, options = module.name, module.options
+        place = Origin(path, module.line, kind)
         if kind == "PropertiesLoginModule":
             _read_properties(target, findings, path.parent, options, place)
         elif kind == "GuestLoginModule":
@@ -64,7 +58,9 @@ def read_login_config(target: Target, findings: Findings, path: Path, name: str,
     return found
 
 
-def _read_properties(target: Target, findings: Findings, folder: Path, options: dict[str, str], place: Origin) -> None:
+def _read_properties(
+    target: Target, findings: Findings, folder: Path, options: Mapping[str, str], place: Origin
+) -> None:
     base = next((value for key, value in options.items() if key.endswith("baseDir")), "")
     for key, value in options.items():
         if not key.endswith((_USERS, *_GROUPS)):
