@@ -46,7 +46,6 @@ def test_build_is_the_one_asked_for() -> None:
 
 def test_a_hot_module_that_is_not_there_fails_the_build(tmp_path: Path) -> None:
     """A renamed module would be interpreted in silence otherwise."""
-    pytest.importorskip("setuptools", reason="setup.py needs setuptools")
     shutil.copy(REPOSITORY / "setup.py", tmp_path)
     (tmp_path / "pyproject.toml").write_text('[tool.artemis_py.compiled]\n"artemis_py" = ["gone"]\n', encoding="utf-8")
 
