@@ -133,6 +133,7 @@ public final class Uncommon {
         ActiveMQConnection connection = site.connect();
         CountDownLatch latch = new CountDownLatch(3);
         List<String> texts = Collections.synchronizedList(new ArrayList<>());
+        List<Thread> threads = Collections.synchronizedList(new ArrayList<>());
         ServerSessionPool pool = () -> {
             try {
                 Session session = Site.auto(connection);
@@ -152,7 +153,9 @@ public final class Uncommon {
 
                     @Override
                     public void start() {
-                        new Thread(session).start();
+                        Thread thread = new Thread(session);
+                        threads.add(thread);
+                        thread.start();
                     }
                 };
             } catch (Exception wrong) {
@@ -170,6 +173,10 @@ public final class Uncommon {
         latch.await(Site.ARRIVES_MS, TimeUnit.MILLISECONDS);
         Collections.sort(texts);
         site.see("received", List.copyOf(texts));
+        // A session acknowledges after the listener has returned, and must not be closed before that.
+        for (Thread thread : List.copyOf(threads)) {
+            thread.join(Site.ARRIVES_MS);
+        }
         connection.close();
         site.see("left", site.left(site.name("queue")));
     }
