@@ -310,6 +310,9 @@ class Environment:
                 f"{schema.FORMAT_VERSION}: have its messages consumed by the older release that wrote it, and start "
                 "this one with an empty journal-directory"
             )
+        if version != schema.FORMAT_VERSION:
+            template = "store converted, older releases do not open it any more: folder=%s from=%d to=%d"
+            LOGGER.info(template, self.folder, version, schema.FORMAT_VERSION)
 
     def _seal_numbers(self, transaction: lmdb.Transaction) -> None:
         """Add checksums to the numbers of a store whose format had none."""

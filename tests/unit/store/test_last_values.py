@@ -137,8 +137,11 @@ def make_older(folder: Path, version: int) -> None:
         transaction.drop(environment.database(schema.LAST_VALUES))
 
 
-def test_store_of_the_format_before_is_read_and_changed_by_its_first_start(tmp_path: Path) -> None:
-    """By the commands, too, before that."""
+def test_store_of_the_format_before_is_read_and_changed_by_its_first_start(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """By the commands, too, before that. The log says once that there is no way back."""
+    caplog.set_level("INFO", "artemis_py.store.environment")
     with World(tmp_path) as world:
         world.queue()
         world.send("q", "old")
@@ -157,6 +160,11 @@ def test_store_of_the_format_before_is_read_and_changed_by_its_first_start(tmp_p
 
     assert check_folder(tmp_path) == []
     assert statistics(tmp_path).format == schema.FORMAT_VERSION
+    with World(tmp_path) as world:
+        world.stop()
+    lines = [message for message in caplog.messages if message.startswith("store converted")]
+    assert len(lines) == 1
+    assert lines[0].endswith(f"from={schema.KEYLESS_FORMAT} to={schema.FORMAT_VERSION}")
 
 
 def test_queue_that_was_plain_stays_plain_after_a_restart(tmp_path: Path) -> None:
