@@ -18,7 +18,15 @@ sys.path.append(str(REPOSITORY))
 # Tests that run the broker as a process of its own, or read the source: tox.ini says why one build is enough for them.
 ONE_BUILD = tuple(
     REPOSITORY / "tests" / name
-    for name in ("cli", "crash", "interop", "test_architecture.py", "test_citations.py", "test_options_are_read.py")
+    for name in (
+        "cli",
+        "crash",
+        "interop",
+        "tutorials",
+        "test_architecture.py",
+        "test_citations.py",
+        "test_options_are_read.py",
+    )
 )
 
 # No deadline: a loaded machine is not a failing test. Derandomized: a failure is the same on every machine.

@@ -15,7 +15,7 @@ from artemis_py.release import DISTRIBUTION
 
 REPOSITORY: Final = Path(__file__).resolve().parents[1]
 
-OTHERS: Final = {"tox", "python-qpid-proton", "pyyaml", "cibuildwheel", "build"}
+OTHERS: Final = {"tox", "paho-mqtt", "pytest", "python-qpid-proton", "pyyaml", "cibuildwheel", "build"}
 """Programs of others that our texts tell to install."""
 
 INSTALL: Final = re.compile(
