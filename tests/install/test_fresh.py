@@ -18,11 +18,13 @@ from typing import Final
 
 import pytest
 
+from tests.tutorials.reader import Reader
+
 REPOSITORY: Final = Path(__file__).resolve().parents[2]
 LEFT_OUT: Final = shutil.ignore_patterns(
     ".git", ".tox", ".venv", ".*_cache", "__pycache__", "node_modules", "target", "build", "*.egg-info", "*.so"
 )
-TOOLS: Final = ("cat", "cp", "env", "false", "ls", "mkdir", "mv", "rm", "sh", "uname")
+TOOLS: Final = ("bash", "cat", "cp", "env", "false", "ls", "mkdir", "mv", "rm", "sed", "sh", "uname")
 INSTALL_S: Final = 300
 ANSWER_S: Final = 60
 
@@ -111,6 +113,16 @@ def test_the_first_message_passes(url: str, clone: Path, environment: dict[str, 
     received = run(printed(".venv/bin/artemis-py consumer"), clone, environment, ARTEMIS_PY_URL=url)
 
     assert received == "order 1\n"
+
+
+def test_the_first_hour_passes_as_printed(url: str, clone: Path, environment: dict[str, str], tmp_path: Path) -> None:
+    """Install, send, look, break, mend: the page begins with the same command as README, and goes on from there."""
+    page = REPOSITORY / "docs" / "tutorials" / "first-hour.md"
+    (install,) = re.findall(r"^    (python3 .*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    assert printed(install).startswith(install)
+
+    with Reader(tmp_path, clone / ".venv" / "bin", {"PATH": environment["PATH"]}) as reader:
+        reader.follow(page)
 
 
 def test_it_is_pure_python_and_says_so(url: str, clone: Path, environment: dict[str, str]) -> None:
