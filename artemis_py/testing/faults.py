@@ -96,10 +96,12 @@ class Faults:
         finally:
             self._ask(lambda broker: broker.domain.unbind(binding))
 
-    def end_consumers(self, queue: str, reason: str = "ended by the test") -> int:
-        """End all consumers of a queue, as if it had been deleted; return how many there were. The queue stays.
+    def end_consumers(
+        self, queue: str, reason: str = "ended by the test", condition: str = "amqp:resource-deleted"
+    ) -> int:
+        """End all consumers of a queue; return how many there were. The queue stays, and gets back what they had.
 
-        An AMQP link is detached with `amqp:resource-deleted`, and what the consumers had returns to the queue.
+        An AMQP link is detached with the condition. Clients of other protocols are told that the queue was deleted.
         """
 
         def end(broker: Broker) -> int:
@@ -107,7 +109,7 @@ class Faults:
             consumers = [] if found is None else list(found.consumers)
             for consumer in consumers:
                 consumer.close(False)
-                consumer.sink.ended(reason)
+                consumer.sink.forced(condition, reason)
             return len(consumers)
 
         return int(self._ask(end))

@@ -170,10 +170,25 @@ def test_consumers_are_ended(broker: RunningBroker) -> None:
 
     assert broker.faults.end_consumers("orders", "by the script") == 1
 
-    with pytest.raises(LinkDetached, match="by the script"):
+    with pytest.raises(LinkDetached, match="resource-deleted.*by the script"):
         receiver.receive(timeout=10)
     connection.close()
     assert [message.body for message in broker.queue("orders").peek()] == ["one"]
+
+
+def test_consumers_are_ended_with_a_condition(broker: RunningBroker) -> None:
+    """A client acts on conditions: it attaches again after one, and gives up after another."""
+    connection = BlockingConnection(broker.url(), timeout=10)
+    receiver = connection.create_receiver("orders", credit=1)
+
+    assert broker.faults.end_consumers("orders", "moved elsewhere", "amqp:link:detach-forced") == 1
+
+    with pytest.raises(LinkDetached, match="amqp:link:detach-forced.*moved elsewhere"):
+        receiver.receive(timeout=10)
+    again = connection.create_receiver("orders", credit=1)
+    send(broker.url(), "orders", "one")
+    assert again.receive(timeout=10).body == "one"
+    connection.close()
 
 
 def test_a_lost_answer_leaves_the_message(broker: RunningBroker) -> None:

@@ -45,6 +45,13 @@ class Sink:
         """Report that the queue was deleted; the consumer is closed already."""
         raise NotImplementedError
 
+    def forced(self, condition: str, reason: str) -> None:
+        """Report that the broker ends the consumer, which is closed already, though the queue stays.
+
+        `condition` is what the client is told in a protocol that has conditions; others do as if the queue were gone.
+        """
+        self.ended(reason)
+
 
 class ConsumerOptions:
     """Options of a consumer when it attaches."""

@@ -191,8 +191,12 @@ class Deliveries(Sink):
 
     def ended(self, reason: str) -> None:
         """Detach the link: its queue was deleted."""
+        self.forced(errors.RESOURCE_DELETED, f"the queue was removed: {reason}")
+
+    def forced(self, condition: str, reason: str) -> None:
+        """Detach the link with this condition."""
         self.consumer = None
-        self._handler.links.detach(self._link, AmqpError(errors.RESOURCE_DELETED, f"the queue was removed: {reason}"))
+        self._handler.links.detach(self._link, AmqpError(condition, reason))
         self._handler.wake()
 
 
