@@ -170,7 +170,7 @@ def test_consumers_are_ended(broker: RunningBroker) -> None:
 
     assert broker.faults.end_consumers("orders", "by the script") == 1
 
-    with pytest.raises(LinkDetached, match="resource-deleted.*by the script"):
+    with pytest.raises(LinkDetached, match=r"resource-deleted.*by the script"):
         receiver.receive(timeout=10)
     connection.close()
     assert [message.body for message in broker.queue("orders").peek()] == ["one"]
@@ -183,7 +183,7 @@ def test_consumers_are_ended_with_a_condition(broker: RunningBroker) -> None:
 
     assert broker.faults.end_consumers("orders", "moved elsewhere", "amqp:link:detach-forced") == 1
 
-    with pytest.raises(LinkDetached, match="amqp:link:detach-forced.*moved elsewhere"):
+    with pytest.raises(LinkDetached, match=r"amqp:link:detach-forced.*moved elsewhere"):
         receiver.receive(timeout=10)
     again = connection.create_receiver("orders", credit=1)
     send(broker.url(), "orders", "one")

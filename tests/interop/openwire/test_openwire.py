@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 import subprocess
 import time
 from collections.abc import Callable
@@ -89,13 +90,19 @@ def starter(broker: str, build: Build, request: pytest.FixtureRequest) -> Start:
 def test_all_that_is_seen_is_expected(
     broker: str, generation: Generation, builds: Builds, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
-    """Every scenario in one process; a scenario that fails fails the test with its stack trace."""
+    """Every scenario in one process; a scenario that fails fails the test with its stack trace.
+
+    A broker of others has races that are not ours to mend: only what it shows twice is held against the record.
+    """
     build = builds(generation)
     names = peers.EVERYTHING if generation is CLASSIC_5 else MOST
+    start = starter(broker, build, request)
 
-    seen = peers.observe(build, starter(broker, build, request), tmp_path, names)
-
-    wrong = disagreements(expected(broker), seen)
+    wrong = disagreements(expected(broker), peers.observe(build, start, tmp_path, names))
+    if wrong and broker != OURS:
+        (again := tmp_path / "again").mkdir()
+        suspects = "|".join(sorted({re.escape(line.partition(",")[0]) for line in wrong}))
+        wrong = disagreements(expected(broker), peers.observe(build, start, again, suspects))
     assert not wrong, "\n".join(wrong)
 
 
