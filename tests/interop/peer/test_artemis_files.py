@@ -15,9 +15,11 @@ from typing import Final
 
 import pytest
 from attrs import frozen
+from lxml import etree
 from proton import ConnectionException
 
 from artemis_py.cli.check import Findings, examine
+from artemis_py.testing import running_broker
 from tests.interop.broker_process import launch
 from tests.interop.peer.conftest import CREATE_TIMEOUT_S, PASSWORD, USER, unpacked
 from tests.interop.proton.client import Client
@@ -27,6 +29,7 @@ WITH_EXAMPLES: Final = "2.31.2"
 """The last distribution that has them; they have a repository of their own now, which Maven does not have."""
 PORTS: Final = (61616, 5672, 61613, 5445, 1883)
 OFFSETS: Final = range(100, 3000, 37)
+SASL_HEADER: Final = b"AMQP\x03\x01\x00\x00"
 UNKNOWN: Final = ("is not an element", "is not an attribute", "is unknown", "does not belong")
 """What is said of a name that Artemis does not know."""
 
@@ -96,23 +99,38 @@ def test_the_instance_of_artemis_passes_and_starts_unchanged(instance: Path) -> 
 
 
 def test_examples_of_artemis(instance: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """No name in them is unknown, and docs/artemis-compatibility.md has the numbers."""
-    found = list(findings(instance, unpacked(WITH_EXAMPLES, tmp_path_factory.mktemp("examples")) / "examples"))
+    """No name in them is unknown, those without errors start, and docs/artemis-compatibility.md has the numbers."""
+    found = []
+    examples = unpacked(WITH_EXAMPLES, tmp_path_factory.mktemp("examples")) / "examples"
+    for file in configurations(instance, examples):
+        found.append(examine(file))
+        if not found[-1].problems:
+            starts(file)
     told = [str(problem) for each in found for problem in (*each.problems, *each.warnings)]
 
     assert [text for text in told if any(unknown in text for unknown in UNKNOWN)] == []
     assert counted(found) == Count(clean=0, warned=43, refused=108)
 
 
-def findings(instance: Path, examples: Path) -> Iterator[Findings]:
-    """What `check` finds in each configuration, laid over an instance as the build of the examples does it."""
+def starts(file: Path) -> None:
+    """Start a broker with a configuration: it has the queues of the file, and answers clients."""
+    declared = {element.get("name") for element in etree.parse(file).iterfind("{*}core/{*}addresses//{*}queue")}
+    with running_broker(file) as broker:
+        assert declared <= set(broker.queue_names)
+        with socket.create_connection(("127.0.0.1", broker.port("amqp"))) as client:
+            client.sendall(SASL_HEADER)
+            assert client.recv(len(SASL_HEADER), socket.MSG_WAITALL) == SASL_HEADER
+
+
+def configurations(instance: Path, examples: Path) -> Iterator[Path]:
+    """Each configuration of a broker, laid over an instance as the build of the examples does it."""
     with tempfile.TemporaryDirectory() as folder:
         for file in sorted(examples.rglob("broker*.xml")):
             etc = Path(folder) / "etc"
             shutil.rmtree(etc, ignore_errors=True)
             shutil.copytree(instance / "etc", etc)
             shutil.copytree(file.parent, etc, dirs_exist_ok=True)
-            yield examine(etc / file.name)
+            yield etc / file.name
 
 
 def counted(found: list[Findings]) -> Count:
@@ -124,4 +142,4 @@ def counted(found: list[Findings]) -> Count:
 
 if __name__ == "__main__":
     logging.disable()
-    print(counted(list(findings(Path(sys.argv[1]), Path(sys.argv[2])))))
+    print(counted([examine(file) for file in configurations(Path(sys.argv[1]), Path(sys.argv[2]))]))
