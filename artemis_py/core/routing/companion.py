@@ -20,5 +20,11 @@ class Companion:
     def queue_created(self, queue: Queue) -> None:
         """Act on a new queue, before any message is routed to it. Queues restored from the store are not new."""
 
+    def queue_updated(self, queue: Queue) -> None:
+        """Act on a queue whose attributes were changed."""
+
+    def check_queue_removal(self, queue: Queue) -> None:
+        """Raise InUse if a queue may not be deleted, unless that is forced."""
+
     def queue_removed(self, queue: Queue) -> None:
         """Act on a queue that was deleted."""

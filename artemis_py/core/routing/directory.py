@@ -244,13 +244,21 @@ class Directory:
         self.bindings_changed(queue.address)
         if queue.is_stored:
             self.storage.save_queue(queue)
+        for companion in self.companions:
+            companion.queue_updated(queue)
         return queue
 
     def delete_queue(self, name: str, force: bool = False, reason: str = "deleted by request") -> None:
-        """Delete a queue with its messages; with `force`, even if it has consumers. Raises NoSuchQueue, InUse."""
+        """Delete a queue with its messages; with `force`, even if it has consumers or a service needs it.
+
+        Raises NoSuchQueue, InUse.
+        """
         queue = self.queue(name)
         if queue.consumers and not force:
             raise InUse(f"queue '{name}' still has {len(queue.consumers)} consumers")
+        if not force:
+            for companion in self.companions:
+                companion.check_queue_removal(queue)
         address = queue.address
         self.dispatcher.tables.vacate(QUEUE_BYTES + NAME_FACTOR * len(name))
         self.meter.work += QUEUE_UNITS
