@@ -144,19 +144,19 @@ class Duplicates:
     def __init__(self, storage: Storage, options: BrokerSettings) -> None:
         self._storage: Storage = storage
         self._options: BrokerSettings = options
-        self._caches: dict[str, DuplicateCache] = {}
+        self._caches: dict[Address, DuplicateCache] = {}
 
     def of(self, address: "Address") -> DuplicateCache:
         """Return the cache of an address, which is read from the store on first use."""
-        cache = self._caches.get(address.name)
+        cache = self._caches.get(address)
         if cache is None:
             is_stored = self._options.persist_id_cache and not address.temporary
-            cache = self._caches[address.name] = DuplicateCache(address, self._storage if is_stored else None)
+            cache = self._caches[address] = DuplicateCache(address, self._storage if is_stored else None)
         return cache
 
     def knows(self, address: "Address", id: bytes) -> bool:
         """Tell whether an address that still exists has taken a message under this id."""
-        cache = self._caches.get(address.name)
+        cache = self._caches.get(address)
         return cache is not None and not address.is_deleted and id in cache
 
     def add(self, address: "Address", id: bytes, durable: bool) -> None:
@@ -176,6 +176,6 @@ class Duplicates:
 
     def forget(self, address: "Address") -> None:
         """Forget the ids of an address that is deleted."""
-        cache = self._caches.pop(address.name, None)
+        cache = self._caches.pop(address, None)
         if cache is not None:
             cache.give_back()
