@@ -64,6 +64,18 @@ class AddressExists(Refusal):
     """An address of this name already exists."""
 
 
+class NoSuchExchange(Refusal):
+    """The exchange does not exist."""
+
+
+class ExchangeExists(Refusal):
+    """An exchange of this name exists already."""
+
+
+class NoRoute(Refusal):
+    """No queue gets the message, and the exchange or the client wants to know."""
+
+
 class QueueExists(Refusal):
     """A queue of this name already exists; names are unique in the whole broker."""
 

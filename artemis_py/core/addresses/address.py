@@ -31,6 +31,7 @@ class Address(MessageAccount):
         "has_page_limit",
         "internal",
         "is_deleted",
+        "is_exchange",
         "make_router",
         "neighbours",
         "owner",
@@ -78,6 +79,8 @@ class Address(MessageAccount):
         self.sets_aside: bool = False
         """Whether its queues keep messages for other addresses, to be routed there later. All of them count here, and
         because they have no consumers, only the broker's limit decides whether they go to disk."""
+        self.is_exchange: bool = False
+        """Whether it is the account of an exchange, and not among the addresses of its domain."""
         self.owner: object = None
         """The session that a temporary address belongs to; no other session may consume from it."""
         self.paused: bool = False

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 DEFAULT_PRIORITY: Final = 4
 """JMS and AMQP 1.0 §3.2.1 agree on this default."""
 
+ROUTING_KEY: Final = "_AMQ_ROUTING_KEY"
+"""The routing key, among the extra properties of each message that came through an exchange."""
+
 LATEST_MS: Final = 1 << 55
 """Latest delivery time, a million years from now, which a store writes in seven octets. Later times mean the same."""
 

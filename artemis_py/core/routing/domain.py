@@ -7,6 +7,8 @@ message goes (`routing`), and what sessions and the broker see of both.
 from collections.abc import Callable
 
 from artemis_py.core.queues.dispatcher import Dispatcher
+from artemis_py.core.routing.exchanges.exchanges import Exchanges
+from artemis_py.core.routing.exchanges.publishing import Publishing
 from artemis_py.core.routing.routing import Routing
 from artemis_py.core.runtime.access import AccessControl, OpenAccess, Subject
 from artemis_py.core.runtime.accounts import tables_limit
@@ -17,7 +19,7 @@ from artemis_py.core.settings.repository import SettingsRepository
 
 
 class Domain(Routing):
-    """Addresses, queues, routing and access control of one domain."""
+    """Addresses, queues, exchanges, routing and access control of one domain."""
 
     def __init__(
         self,
@@ -42,6 +44,9 @@ class Domain(Routing):
         """Functions of services that tell whether they still need the address of a name. The reaper then keeps the
         address and its queues."""
         settings.on_change(self.apply_settings)
+        self.exchanges: Exchanges = Exchanges(self)
+        self.publishing: Publishing = Publishing(self)
+        self.in_use.append(self.exchanges.leads_to)
 
     def set_options(self, options: BrokerSettings) -> None:
         """Apply other options: the limits take effect now, the rest is read where it is needed."""

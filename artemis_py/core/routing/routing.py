@@ -109,21 +109,40 @@ class Routing(Directory):
         A transaction can then only be rolled back; without one the sender is not told. The id is remembered with the
         message: both become durable at the same time.
         """
-        cache = self.duplicates.of(address)
-        if duplicate_id in cache or (transaction is not None and transaction.has_claimed(address, duplicate_id)):
-            self.events.emit(Duplicate(address.name, readable(duplicate_id)))
-            if transaction is not None:
-                transaction.fail(
-                    DuplicateMessage(f"address '{address.name}' has already accepted a message with the same id")
-                )
+        if self.is_duplicate(address, duplicate_id, transaction):
             return 0
         message.stored_first = True
         count = self.route(message, address, queue_name, transaction, sender)
+        self.remember(address, duplicate_id, message, transaction)
+        return count
+
+    def is_duplicate(self, address: Address, duplicate_id: bytes, transaction: Transaction | None) -> bool:
+        """Tell whether an address took a message with an id; a transaction can then only be rolled back."""
+        if duplicate_id not in self.duplicates.of(address) and (
+            transaction is None or not transaction.has_claimed(address, duplicate_id)
+        ):
+            return False
+        self.events.emit(Duplicate(address.name, readable(duplicate_id)))
+        if transaction is not None:
+            transaction.fail(
+                DuplicateMessage(f"address '{address.name}' has already accepted a message with the same id")
+            )
+        return True
+
+    def remember(
+        self, address: Address, duplicate_id: bytes, message: Message, transaction: Transaction | None
+    ) -> None:
+        """Remember the id of a message that was sent, from the commit on if there is a transaction."""
         if transaction is None:
-            cache.add(duplicate_id, message.durable, self.duplicates.size_of(address))
+            self.duplicates.of(address).add(duplicate_id, message.durable, self.duplicates.size_of(address))
         else:
             transaction.claim(address, duplicate_id)
-        return count
+
+    def drops(self, message: Message, address: Address) -> bool:
+        """Tell whether an address drops a message that comes to its queues through an exchange. Raises as `admit`."""
+        if (address.account.is_full or self.account.is_full) and not address.internal:
+            return self._admission.drops(message, address)
+        return False
 
     def release(self, message: Message, address: Address) -> int:
         """Route a message that was admitted earlier; return how many bindings got it."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from artemis_py.core.addresses.address import Address
 from artemis_py.core.addresses.binding import Binding
-from artemis_py.core.messages.message import Message
+from artemis_py.core.messages.message import ROUTING_KEY, Message
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.names.syntax import parse_fqqn
 from artemis_py.core.queues.outcomes import CLIENT_CAUSE
@@ -60,9 +60,12 @@ class Undeliverable(RoutingServices):
     def account_of(self, message: Message, address: Address) -> Address:
         """Return the address that a message was sent to.
 
-        If that address is gone, or the message is set aside, it is the address of its queue.
+        If that address is gone, or the message is set aside or came through an exchange, it is that of its queue.
         """
         if message.address == address.name or address.sets_aside:
+            return address
+        if message.extra is not None and ROUTING_KEY in message.extra:
+            # It was sent to an exchange, which has nothing to do with an address of that name.
             return address
         return self._directory.addresses.get(message.address, address)
 
@@ -96,7 +99,9 @@ class Undeliverable(RoutingServices):
         queue = reference.queue
         message = reference.message
         origin = message.origin
-        settings = origin.settings if isinstance(origin, Address) else queue.address.settings
+        settings = queue.address.settings
+        if isinstance(origin, Address) and not origin.is_exchange:
+            settings = origin.settings
         target = settings.expiry_address
         if target is None:
             self._discards.add(queue.name, "expired, no expiry address")

@@ -29,6 +29,12 @@ GROUP_BYTES = 320
 LISTED_BYTES = 160
 NAME_FACTOR = 4
 
+# An exchange with its account, and a binding with its places in the tables of both ends and of the router. An argument
+# counts as this many characters beside those of its name and its value.
+EXCHANGE_BYTES = 3072
+BINDING_BYTES = 1536
+ARGUMENT_BYTES = 64
+
 # A key of a last-value queue whose message is in memory: 64 octets at most, the note of it and its place in a table.
 KEY_BYTES = 256
 

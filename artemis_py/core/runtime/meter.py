@@ -14,6 +14,8 @@ ADDRESS_UNITS: Final = 10
 """Creating or deleting an address."""
 QUEUE_UNITS: Final = 20
 """Creating, changing or deleting a queue, including what is written to the store and the log for it."""
+BINDING_UNITS: Final = 5
+"""Making or removing a binding of an exchange, including what is written to the store for it."""
 CONSUMER_UNITS: Final = 5
 """Attaching or detaching a consumer."""
 LINK_UNITS: Final = 10

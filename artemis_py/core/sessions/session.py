@@ -16,6 +16,7 @@ from artemis_py.core.queues.queue import Queue
 from artemis_py.core.routing.creations import creator_of
 from artemis_py.core.routing.destinations import ensure_destination
 from artemis_py.core.routing.domain import Domain
+from artemis_py.core.routing.exchanges.exchange import Exchange
 from artemis_py.core.routing.sender import Sender
 from artemis_py.core.routing.transaction import Transaction
 from artemis_py.core.runtime.access import OpenAccess, Permission, Subject
@@ -327,6 +328,10 @@ class Session(Sender):
                 self._temporary.create_queue(self, routing_type, None, None, None, name).address
             )
         return self._temporary.node(self._temporary.create_address(self, routing_type, name))
+
+    def own_exchange(self, exchange: Exchange) -> None:
+        """Have an exchange end with this session."""
+        self._temporary.keep_exchange(exchange)
 
     def owns_temporary(self, name: str) -> bool | None:
         """Tell whether a temporary address is this session's own; None: there is no address of this name."""

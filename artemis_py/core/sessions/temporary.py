@@ -1,4 +1,4 @@
-"""Temporary resources: addresses and queues that live as long as the session that they were made for."""
+"""Temporary resources: addresses, queues and exchanges that live as long as the session they were made for."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -8,6 +8,7 @@ from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.queues.dispatcher import QUEUE_PARTS, RESERVE_PARTS
 from artemis_py.core.queues.queue import Queue, queues_of
 from artemis_py.core.routing.domain import Domain
+from artemis_py.core.routing.exchanges.exchange import Exchange
 from artemis_py.core.runtime.access import Permission
 from artemis_py.core.runtime.background import SLICE_UNITS, Steps
 from artemis_py.core.settings.queue_config import QueueConfig
@@ -24,6 +25,7 @@ class TemporaryResources:
         self._domain: Domain = domain
         self._queues: dict[str, Queue] = {}
         self._addresses: dict[str, Address] = {}
+        self._exchanges: dict[Exchange, None] = {}
 
     @property
     def parts(self) -> int:
@@ -70,6 +72,10 @@ class TemporaryResources:
         self._addresses[name] = address
         return address
 
+    def keep_exchange(self, exchange: Exchange) -> None:
+        """Have an exchange deleted with the session."""
+        self._exchanges[exchange] = None
+
     def forget(self, name: str) -> None:
         """Leave the deletion of a queue or address to the caller; harmless if it does not belong to this session."""
         self._queues.pop(name, None)
@@ -101,6 +107,11 @@ class TemporaryResources:
                         yield None
                         end = meter.work + SLICE_UNITS
             self._delete(name)
+            if meter.work >= end:
+                yield None
+                end = meter.work + SLICE_UNITS
+        for exchange in list(self._exchanges):
+            self._domain.exchanges.delete(exchange, force=True)
             if meter.work >= end:
                 yield None
                 end = meter.work + SLICE_UNITS
