@@ -9,6 +9,7 @@ from artemis_py.config.broker_config import BrokerConfig
 from artemis_py.core.messages.builtin_format import PLAIN_FORMAT
 from artemis_py.core.services.services import Services
 from artemis_py.deployment.diverts import restore_diverts
+from artemis_py.deployment.exchanges import restore_exchanges
 from artemis_py.deployment.lifecycle import Part, State
 from artemis_py.errors import Problem
 from artemis_py.protocol import ProtocolManager
@@ -98,6 +99,7 @@ def parts_of_store(
         Part("prepared branches", State.RECOVERING, lambda: restore_branches(services.branches)),
         Part("jobs", State.RECOVERING, lambda: restore_jobs(services.jobs)),
         Part("stages", State.RECOVERING, services.staging.restore),
+        Part("exchanges", State.RECOVERING, lambda: restore_exchanges(domain.exchanges)),
         Part("diverts", State.RECOVERING, lambda: restore_diverts(services.diverts)),
         # Before addresses and queues of the configuration are created.
         Part("histories", State.RECOVERING, services.retroactive.restore),

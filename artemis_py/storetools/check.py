@@ -17,7 +17,8 @@
     attempts     checksum, a count                 there is a reference at this place
     duplicates   checksum                          its address exists
     records      checksum, a key with its space;   its messages are in the queue of prepared messages
-                 a prepared branch is one, a job is one
+                 a prepared branch is one, a job is    both ends of a binding exist, and the alternate of an
+                 one, an exchange, a binding           exchange
 
 A reference that is to be dropped is no problem without its queue, and is not counted. A file that no message refers to
 is no problem either: it may be arriving, not durable, or about to be deleted. The check changes nothing: a start moves
@@ -32,11 +33,20 @@ from struct import error as StructError
 from attrs import define, field
 
 from artemis_py.core.messages.message import Message
+from artemis_py.core.routing.exchanges.exchanges import PREDECLARED
+from artemis_py.core.routing.exchanges.kept import (
+    BINDINGS,
+    EXCHANGES,
+    exchange_key,
+    read_stored_binding,
+    read_stored_exchange,
+)
 from artemis_py.core.services.branch import BRANCHES, StoredBranch
 from artemis_py.core.services.job import SPACE as JOBS
 from artemis_py.core.services.job import read_job
 from artemis_py.core.services.prepared_messages import PREPARED, PRIORITY
 from artemis_py.core.services.xid import xid_of_key
+from artemis_py.core.settings.exchange_config import Destination
 from artemis_py.errors import DamagedValue, InvalidRequest, StoreError
 from artemis_py.store import last_values, schema
 from artemis_py.store.definitions import read_address, read_queue
@@ -281,6 +291,22 @@ class _Check:
         elif space == JOBS:
             # Its message may be gone: an administrator may have emptied the queue just before a crash.
             read_job(name, content)
+        elif space == EXCHANGES:
+            alternate = read_stored_exchange(name, content).alternate
+            if alternate is not None and not self._is_there(alternate):
+                raise DamagedValue(f"its alternate, {alternate}, does not exist")
+        elif space == BINDINGS:
+            binding = read_stored_binding(name, content)
+            for end in (Destination(binding.source, is_queue=False), binding.destination):
+                if not self._is_there(end):
+                    raise DamagedValue(f"one of its ends, {end}, does not exist")
+
+    def _is_there(self, destination: Destination) -> bool:
+        """Tell whether a queue or an exchange is stored; predeclared exchanges always are there."""
+        if destination.is_queue:
+            return (schema.QUEUES, destination.name) in self._names
+        key = schema.record_key(EXCHANGES, exchange_key(destination.name))
+        return destination.name in PREDECLARED or self._snapshot.has(schema.RECORDS, key)
 
     def _branch(self, name: bytes, content: bytes) -> None:
         """Check a prepared branch. A delivery that it has claimed may be gone; see `StoredBranch.content`."""
