@@ -21,7 +21,7 @@ class Totals:
     messages: int
     """Number of messages in queues now."""
     messages_in: int
-    """Number of messages that were sent to addresses since the start."""
+    """Number of messages that were sent to addresses and exchanges since the start."""
     messages_out: int
     """Number of messages that were acknowledged since the start."""
 
@@ -61,8 +61,9 @@ class Sessions:
         return self.domain.addresses.get(name)
 
     def totals(self) -> Totals:
-        """Return sums over all addresses and queues."""
-        addresses, queues = self.domain.addresses.values(), self.domain.queues.values()
+        """Return sums over all addresses, exchanges and queues."""
+        queues = self.domain.queues.values()
+        addresses = [*self.domain.addresses.values(), *[each.address for each in self.domain.exchanges]]
         return Totals(
             messages=sum(queue.message_count for queue in queues),
             messages_in=sum(address.routed + address.unrouted for address in addresses),

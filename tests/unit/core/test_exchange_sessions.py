@@ -1,0 +1,312 @@
+"""What clients may do with exchanges: permissions, producers, credit, and what ends with a session."""
+
+from collections.abc import Callable
+
+import pytest
+from attrs import evolve
+
+from artemis_py.core.messages.message import Message
+from artemis_py.core.routing.domain import Domain
+from artemis_py.core.runtime.access import Permission, Subject
+from artemis_py.core.services.xid import Xid
+from artemis_py.core.sessions.exchanges import (
+    RoutingKeys,
+    bind,
+    declare_exchange,
+    delete_exchange,
+    open_default_producer,
+    open_exchange_producer,
+    unbind,
+    update_exchange,
+)
+from artemis_py.core.sessions.session import Session
+from artemis_py.core.settings.address_settings import AddressSettings, FullPolicy
+from artemis_py.core.settings.broker_settings import BrokerSettings
+from artemis_py.core.settings.exchange_config import (
+    ExchangeConfig,
+    ExchangeLifetime,
+    ExchangeType,
+    Unroutable,
+)
+from artemis_py.errors import LimitExceeded, NoRoute, NoSuchExchange, NotAuthorized
+from tests.core_harness import make_domain, make_message, make_queue, make_services, make_session, settle_down
+from tests.unit.core.exchange_world import bind as bind_queue
+from tests.unit.core.exchange_world import make_exchange, make_queues, to_exchange, to_queue
+
+
+class Only:
+    """Grants what is in a list of permissions and names."""
+
+    def __init__(self, *granted: tuple[Permission, str]) -> None:
+        self.granted = set(granted)
+
+    def allows(self, subject: Subject, permission: Permission, address: str, queue: str | None = None) -> bool:
+        return (permission, address) in self.granted
+
+
+class KeyProperty(RoutingKeys):
+    """The routing key is a property."""
+
+    def key_of(self, message: Message, exchange: str) -> str:
+        return str(message.lookup("key"))
+
+
+CONFIG = ExchangeConfig(name="e", type=ExchangeType.DIRECT)
+SEND, CONSUME = (Permission.SEND, "e"), (Permission.CONSUME, "e")
+
+REQUESTS: list[tuple[str, list[tuple[Permission, str]], Callable[[Session, Domain], object]]] = [
+    (
+        "declare",
+        [(Permission.CREATE_ADDRESS, "new"), (Permission.SEND, "q")],
+        lambda session, domain: declare_exchange(session, evolve(CONFIG, name="new", alternate=to_queue("q"))),
+    ),
+    (
+        "update",
+        [(Permission.CREATE_ADDRESS, "e"), (Permission.SEND, "f")],
+        lambda session, domain: update_exchange(
+            session, domain.exchanges.exchange("e"), evolve(CONFIG, alternate=to_exchange("f"))
+        ),
+    ),
+    (
+        "delete",
+        [(Permission.DELETE_ADDRESS, "e")],
+        lambda session, domain: delete_exchange(session, domain.exchanges.exchange("e")),
+    ),
+    (
+        "bind",
+        [CONSUME, (Permission.SEND, "q")],
+        lambda session, domain: bind(session, domain.exchanges.exchange("e"), "other", to_queue("q")),
+    ),
+    (
+        "unbind",
+        [CONSUME, (Permission.SEND, "q")],
+        lambda session, domain: unbind(session, domain.exchanges.exchange("e"), "k", to_queue("q")),
+    ),
+    (
+        "chain",
+        [CONSUME, (Permission.SEND, "f")],
+        lambda session, domain: bind(session, domain.exchanges.exchange("e"), "other", to_exchange("f")),
+    ),
+    (
+        "publish",
+        [SEND],
+        lambda session, domain: open_exchange_producer(
+            session, domain.exchanges.exchange("e"), "k", RoutingKeys()
+        ).send(make_message()),
+    ),
+    (
+        "publish to the default exchange",
+        [(Permission.SEND, "q")],
+        lambda session, domain: open_default_producer(session, KeyProperty(), False).send(make_message(key="q")),
+    ),
+]
+
+
+@pytest.mark.parametrize(("needed", "call"), [each[1:] for each in REQUESTS], ids=[each[0] for each in REQUESTS])
+def test_each_request_needs_its_permissions(
+    needed: list[tuple[Permission, str]], call: Callable[[Session, Domain], object]
+) -> None:
+    """All of them, and no more."""
+    for missing in needed:
+        domain = make_domain()
+        make_queues(domain, "q")
+        make_exchange(domain, "e")
+        make_exchange(domain, "f")
+        bind_queue(domain, "e", "k", "q")
+        session = make_session(domain)
+        domain.access = Only(*[each for each in needed if each != missing])
+        with pytest.raises(NotAuthorized, match=missing[0].value):
+            call(session, domain)
+        assert domain.queue("q").message_count == 0
+        domain.access = Only(*needed)
+        assert call(session, domain) is not False
+
+
+def test_what_belongs_to_the_broker_cannot_be_bound() -> None:
+    """Nor be reached through the default exchange."""
+    domain = make_domain()
+    name = f"{domain.options.internal_naming_prefix}x"
+    make_queues(domain, f"{name} secret")
+    domain.reserved.add("secret")
+    session = make_session(domain)
+    exchange = make_exchange(domain)
+
+    for internal in (name, "secret"):
+        with pytest.raises(NotAuthorized, match="internal"):
+            bind(session, exchange, "k", to_queue(internal))
+        with pytest.raises(NotAuthorized, match="internal"):
+            declare_exchange(session, evolve(CONFIG, name="new", alternate=to_queue(internal)))
+        with pytest.raises(NoRoute):
+            open_default_producer(session, KeyProperty(), True).send(make_message(key=internal))
+    with pytest.raises(NotAuthorized, match="internal"):
+        declare_exchange(session, evolve(CONFIG, name=name))
+
+
+def test_a_producer_has_one_routing_key_or_finds_that_of_each_message() -> None:
+    """That of the address is stronger than those of messages."""
+    domain = make_domain()
+    make_queues(domain, "a b")
+    exchange = make_exchange(domain)
+    bind_queue(domain, "e", "a", "a")
+    bind_queue(domain, "e", "b", "b")
+    session = make_session(domain)
+
+    open_exchange_producer(session, exchange, "a", KeyProperty()).send(make_message(key="b"))
+    assert [domain.queue(name).message_count for name in "ab"] == [1, 0]
+    open_exchange_producer(session, exchange, None, KeyProperty()).send(make_message(key="b"))
+    assert [domain.queue(name).message_count for name in "ab"] == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("unroutable", "rejects", "is_refused"),
+    [
+        (Unroutable.DISCARD, None, False),
+        (Unroutable.REJECT, None, True),
+        (Unroutable.DISCARD, True, True),
+        (Unroutable.REJECT, False, False),
+    ],
+)
+def test_a_producer_may_decide_about_unroutable_messages(
+    unroutable: Unroutable, rejects: bool | None, is_refused: bool
+) -> None:
+    """Its wish is stronger than the attribute of the exchange. A refused message fails its transaction."""
+    domain = make_domain()
+    session = make_session(domain)
+    producer = open_exchange_producer(
+        session, make_exchange(domain, unroutable=unroutable), "k", RoutingKeys(), rejects
+    )
+    transaction = session.begin()
+
+    if is_refused:
+        with pytest.raises(NoRoute):
+            producer.send(make_message(), transaction)
+        assert transaction.has_work
+    else:
+        assert producer.send(make_message(), transaction) == 0
+        session.commit(transaction)
+
+
+def test_a_producer_follows_an_exchange_that_is_declared_again() -> None:
+    """While it is gone, the producer is refused."""
+    domain = make_domain()
+    make_queues(domain, "q")
+    producer = open_exchange_producer(make_session(domain), make_exchange(domain), "k", RoutingKeys())
+    domain.exchanges.delete(domain.exchanges.exchange("e"))
+
+    with pytest.raises(NoSuchExchange):
+        producer.send(make_message())
+    make_exchange(domain, "e", "fanout")
+    bind_queue(domain, "e", "", "q")
+
+    assert producer.send(make_message()) == 1
+
+
+def test_credit_waits_for_the_queue_that_is_full() -> None:
+    """With BLOCK, credit that was given is honoured, and then the producer waits for room."""
+    blocking = AddressSettings(max_size_messages=1, address_full_policy=FullPolicy.BLOCK)
+    domain = make_domain({"q": blocking})
+    make_queues(domain, "q other")
+    producer = open_exchange_producer(make_session(domain), make_exchange(domain), None, KeyProperty())
+    bind_queue(domain, "e", "q", "q")
+    bind_queue(domain, "e", "other", "other")
+    woken: list[str] = []
+
+    for _ in range(2):
+        producer.send(make_message(key="q"))
+    assert producer.must_wait
+    producer.when_room(lambda: woken.append("room"))
+    domain.queue("q").purge()
+    settle_down(domain)
+
+    assert woken == ["room"]
+    assert not producer.must_wait
+
+
+def test_the_default_exchange_reaches_the_queue_of_the_name() -> None:
+    """Not the exchange of that name, and nothing is created."""
+    domain = make_domain()
+    make_queues(domain, "celery other")
+    make_exchange(domain, "celery", "fanout")
+    bind_queue(domain, "celery", "", "other")
+    session = make_session(domain)
+    producer = open_default_producer(session, KeyProperty(), False)
+
+    assert producer.send(make_message(key="celery")) == 1
+    assert producer.send(make_message(key="amq.fanout")) == 0
+    assert producer.send(make_message(key="celery"), None, b"1") == 1
+    assert producer.send(make_message(key="celery"), None, b"1") == 0
+    with pytest.raises(NoRoute, match="no queue 'nothing'"):
+        open_default_producer(session, KeyProperty(), True).send(make_message(key="nothing"))
+    assert [domain.queue(name).message_count for name in ("celery", "other")] == [2, 0]
+    assert set(domain.queues) == set(domain.addresses) == {"celery", "other"}
+
+
+def test_an_exchange_may_end_with_its_session() -> None:
+    """Even if it is an alternate, and even if it was deleted by somebody else before."""
+    domain = make_domain()
+    session = make_session(domain)
+    for name in ("e", "gone"):
+        declare_exchange(session, evolve(CONFIG, name=name, lifetime=ExchangeLifetime.SESSION))
+    make_exchange(domain, "user", durable=False, alternate=to_exchange("e"))
+    domain.exchanges.delete(domain.exchanges.exchange("gone"))
+    make_exchange(domain, "gone")
+
+    session.close()
+
+    assert {each.name for each in domain.exchanges if not each.is_predeclared} == {"user", "gone"}
+    assert not domain.exchanges.exchange("user").has_alternate
+
+
+def test_exchanges_and_bindings_are_limited() -> None:
+    """With the other tables that clients make grow."""
+    domain = make_domain(options=BrokerSettings(global_max_size_bytes=1))
+    domain.dispatcher.tables.set_limits(400_000, -1)
+    make_queue(domain, "q")
+    session = make_session(domain)
+    exchange = declare_exchange(session, CONFIG)
+
+    def bind_many() -> None:
+        for number in range(1000):
+            bind(session, exchange, str(number), to_queue("q"))
+
+    with pytest.raises(LimitExceeded, match="no room for a binding of exchange 'e'"):
+        bind_many()
+    with pytest.raises(LimitExceeded, match="no room for exchange 'f'"):
+        declare_exchange(session, evolve(CONFIG, name="f"))
+    assert 50 < len(exchange.bindings) < 300
+
+
+def test_totals_have_what_came_through_exchanges() -> None:
+    """Routed or not."""
+    domain = make_domain()
+    make_queues(domain, "q")
+    bind_queue(domain, "amq.fanout", "", "q")
+    services = make_services(domain)
+    for name in ("amq.fanout", "amq.direct"):
+        domain.publishing.publish(make_message(), domain.exchanges.exchange(name), "")
+
+    assert services.sessions.totals().messages_in == 2
+
+
+def test_a_prepared_branch_publishes_at_its_commit() -> None:
+    """To one queue, and to queues of several addresses, also if an address has the name of the exchange."""
+    domain = make_domain()
+    make_queues(domain, "a b e")
+    exchange = make_exchange(domain, "e", "fanout")
+    bind_queue(domain, "e", "", "a")
+    branches, session = make_services(domain).branches, make_session(domain)
+    for number in range(2):
+        xid = Xid(1, bytes([number]), b"b")
+        transaction = branches.start(session, xid)
+        open_exchange_producer(session, exchange, "k", RoutingKeys()).send(make_message(), transaction)
+        branches.end(session, xid)
+        assert branches.prepare(session, xid)
+        branches.commit(session, xid)
+        bind_queue(domain, "e", "", "b")
+
+    assert [domain.queue(name).message_count for name in ("a", "b", "e")] == [2, 1, 0]
+    for name in "ab":
+        domain.queue(name).purge()
+    settle_down(domain)
+    assert [each.size_bytes for each in domain.addresses.values()] == [0] * len(domain.addresses)
+    assert exchange.address.size_bytes == domain.account.size_bytes == 0
