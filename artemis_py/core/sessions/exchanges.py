@@ -11,6 +11,7 @@ from mypy_extensions import mypyc_attr
 
 from artemis_py.core.addresses.address import Address
 from artemis_py.core.messages.message import Message
+from artemis_py.core.names.syntax import FQQN_SEPARATOR
 from artemis_py.core.queues.dispatcher import QUEUE_PARTS
 from artemis_py.core.routing.exchanges.arguments import Scalar
 from artemis_py.core.routing.exchanges.exchange import Exchange
@@ -112,6 +113,23 @@ def open_exchange_producer(
     """
     session.check(Permission.SEND, exchange.name)
     return Producer(session, exchange.name, "", ExchangeInlet(session, exchange, key, keys, rejects))
+
+
+def open_named_exchange(
+    session: "Session", text: str, keys: RoutingKeys, rejects: bool | None, wants_queue: bool
+) -> tuple[Producer, bool] | None:
+    """Open a producer for the exchange that `exchange` or `exchange/key` means; None if the text means none.
+
+    The second value tells whether a message that reaches no queue is refused. A client that `wants_queue` does not mean
+    the exchange if a queue or an address has the whole text as its name. Raises NotAuthorized.
+    """
+    domain = session.domain
+    found = None if FQQN_SEPARATOR in text else domain.exchanges.named_in(text)
+    if found is None or (wants_queue and (text in domain.queues or text in domain.addresses)):
+        return None
+    exchange, key = found
+    is_refused = exchange.rejects if rejects is None else rejects
+    return open_exchange_producer(session, exchange, key, keys, rejects), is_refused
 
 
 def open_default_producer(session: "Session", keys: RoutingKeys, rejects: bool) -> Producer:

@@ -9,6 +9,7 @@ from attrs import evolve
 
 from artemis_amqp.broker.addressing import routing_type_of
 from artemis_amqp.broker.dynamic_nodes import create_node
+from artemis_amqp.broker.exchanges import open_exchange
 from artemis_amqp.broker.lingering import UNSETTLED_LIMIT, resumption_timeout_s
 from artemis_amqp.broker.link_end import LinkEnd, Parting
 from artemis_amqp.broker.producers import IncomingLink
@@ -18,6 +19,7 @@ from artemis_amqp.engine import errors
 from artemis_amqp.engine.performatives import Attach, Target
 from artemis_amqp.engine.receiver import ReceiverLink
 from artemis_amqp.engine.types import Symbol
+from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.sessions.producer import Producer
 from artemis_py.errors import NoSuchQueue
 
@@ -89,6 +91,10 @@ class ProducerEnd(LinkEnd):
         if not target.address:
             return target, None
         name, prefixed = self.handler.prefixes.strip(target.address)
+        if prefixed is None:
+            opened = open_exchange(session, target, name, routing_type is RoutingType.ANYCAST)
+            if opened is not None:
+                return opened
         return target, session.producer(name, prefixed if routing_type is None else routing_type)
 
     def _take_back(self, incoming: IncomingLink) -> None:

@@ -7,6 +7,7 @@ loop. Credit is topped up as answers go out, and withheld while the address is f
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from artemis_amqp.broker.exchanges import relay
 from artemis_amqp.engine import errors
 from artemis_amqp.engine.extensions import DELIVERY_DELAY, DELIVERY_TIME, JMS_DESTINATION, ROUTING_TYPE, WAITS_FOR
 from artemis_amqp.engine.handlers import DeliveryStream, ReceiverLinkHandler
@@ -335,6 +336,7 @@ class IncomingLink(ReceiverLinkHandler):
         if not to:
             raise errors.Condition(errors.PRECONDITION_FAILED, "a message on an anonymous link needs a 'to' address")
         name, routing_type = self._handler.prefixes.strip(to)
+        is_prefixed = routing_type is not None
         if routing_type is None and message.routing_type == NO_TYPE:
             kind = read_annotation(message.annotations, JMS_DESTINATION)
             if isinstance(kind, int):
@@ -344,7 +346,7 @@ class IncomingLink(ReceiverLinkHandler):
         key = (name, NO_TYPE if routing_type is None else int(routing_type))
         producer = self._relayed.get(key)
         if producer is None:
-            producer = self._session.producer(name, routing_type)
+            producer = relay(self._session, name, routing_type, is_prefixed)
             if len(self._relayed) >= RELAY_CACHE_LIMIT:
                 self._relayed.clear()
             self._relayed[key] = producer

@@ -3,6 +3,7 @@
 from artemis_amqp.broker.link_end import LinkEnd
 from artemis_amqp.engine import errors, extensions
 from artemis_amqp.engine.types import Symbol
+from artemis_py.core.sessions.inlet import AddressInlet
 from artemis_py.core.sessions.producer import Producer
 
 
@@ -16,7 +17,7 @@ def open_stage(end: LinkEnd, producer: Producer | None) -> dict[Symbol, object] 
     if wanted is None:
         return None
     names = _stage_names(wanted)
-    if names is None or producer is None or producer.inlet.address is None or producer.queue_name:
+    if names is None or producer is None or not isinstance(producer.inlet, AddressInlet) or producer.queue_name:
         text = "artemis:stage is a list of writer, epoch and attempt, on a link whose target is an address"
         raise errors.Condition(errors.INVALID_FIELD, text)
     writer, epoch, attempt = names

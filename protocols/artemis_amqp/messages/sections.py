@@ -44,6 +44,7 @@ _SECTION_CODES: Final[dict[str, int]] = {
 }
 
 TO_FIELD: Final = 2
+SUBJECT_FIELD: Final = 3
 
 # The longest name of a section takes 31 octets, and three more around it.
 LONGEST_DESCRIPTOR: Final = 34
