@@ -343,6 +343,10 @@ class Session(Sender):
         self._temporary.forget(queue.name)
         if not queue.is_deleted:
             self.domain.delete_queue(queue.name, force=True, reason=reason)
+        address = queue.address
+        if address.owner is self and address.is_unbound and not address.is_deleted:
+            # It was made for this queue, and nobody else can use it.
+            self.domain.delete_address(address.name, reason=reason)
 
     # -- messages --------------------------------------------------------------------------------------------
 

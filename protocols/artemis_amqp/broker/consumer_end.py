@@ -11,6 +11,7 @@ from attrs import evolve
 from artemis_amqp.broker.addressing import SequenceRange, SourceFilters, cut_parameters, read_filters
 from artemis_amqp.broker.consumers import OutgoingLink
 from artemis_amqp.broker.dynamic_nodes import create_node
+from artemis_amqp.broker.exchange_sources import ExchangeSource, open_exchange_source, read_exchange_source
 from artemis_amqp.broker.lingering import NEVER, Lingering, complete_deliveries, may_linger, resumption_timeout_s
 from artemis_amqp.broker.link_end import LinkEnd, Parting
 from artemis_amqp.broker.subscriptions import COPY, Subscription, find_durable, open_node, open_source
@@ -89,6 +90,9 @@ class ConsumerEnd(LinkEnd):
         filters = read_filters(source)
         if source.dynamic:
             return self._make_source(source, filters)
+        bound = self._exchange_source(source)
+        if bound is not None:
+            return self._subscribe_to(bound, source, filters)
         name = self._missing(source)
         subscription = open_source(self.handler, self.attach, source, filters)
         self._created = name
@@ -97,6 +101,23 @@ class ConsumerEnd(LinkEnd):
             queue = subscription.queue
             raise NoSuchQueue(f"queue '{queue.name}' was created again: its id is {queue.id}")
         return subscription, _answer(source, source.address, filters), filters
+
+    def _exchange_source(self, source: Source) -> ExchangeSource | None:
+        """Return what is wanted of an exchange, if the address of the source means one."""
+        name, prefixed = self.handler.prefixes.strip(cut_parameters(source.address or "")[0])
+        return None if prefixed is not None else read_exchange_source(self.handler.core_session, source, name)
+
+    def _subscribe_to(
+        self, wanted: ExchangeSource, source: Source, filters: SourceFilters
+    ) -> tuple[Subscription, Source, SourceFilters]:
+        """Subscribe to an exchange; the binding has the selector, and the answer the filters that are in force."""
+        if filters.range is not None:
+            raise errors.Condition(errors.INVALID_FIELD, "a new subscription has no messages, hence no range of them")
+        session = self.handler.core_session
+        subscription = open_exchange_source(session, wanted, filters.combined(self.handler.container_id))
+        answer = _answer(source, source.address, filters)
+        applied = {**filters.applied, **wanted.applied}
+        return Subscription(of=subscription), evolve(answer, filter=applied or None, distribution_mode=COPY), filters
 
     def _missing(self, source: Source) -> str | None:
         """Return the name of a source that does not exist yet; None if it does.

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
-from proton import Message, symbol, uint
+from proton import Described, Message, symbol, uint
 
 from artemis_py.broker import Broker
 from artemis_py.testing.running import RunningBroker, running_broker
@@ -69,3 +69,21 @@ def test_an_unroutable_message_is_rejected_if_the_client_wants_that(broker: Runn
 
         assert refused.value.condition == "amqp:not-found"
         assert client.bodies("eu") == client.bodies("all") == ["relayed"]
+
+
+def test_a_receiver_subscribes_through_an_exchange(broker: RunningBroker) -> None:
+    """With a key, or a key and a selector; its queue ends with it."""
+    red = "colour = 'red'"
+    binding = Described(symbol("apache.org:legacy-amqp-topic-binding:string"), "new.#")
+    with Client(broker.url()) as client:
+        by_address = client.receiver("orders/*.us")
+        by_filter = client.receiver("orders", ["topic"], filters={"key": binding}, selector=red)
+        for key, colour in (("new.us", "red"), ("new.eu", "blue"), ("old.us", "red")):
+            client.send(f"orders/{key}", Message(body=key, properties={"colour": colour}))
+
+        assert by_address.bodies() == ["new.us", "old.us"]
+        assert by_filter.bodies() == ["new.us"]
+        assert sorted(by_filter.filters) == ["jms-selector", "key"]
+        by_address.close()
+        by_filter.close()
+        assert sorted(broker.queue_names) == ["all", "eu", "orders", "pdf", "spare"]

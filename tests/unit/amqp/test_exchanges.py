@@ -8,12 +8,23 @@ from artemis_amqp.broker.exchanges import KEYS
 from artemis_amqp.broker.producers import read_message
 from artemis_amqp.engine.codec import encode_value
 from artemis_amqp.engine.extensions import STAGE
-from artemis_amqp.engine.performatives import Accepted, Attach, Detach, Properties, Rejected, Target, encode
-from artemis_amqp.engine.types import Symbol
+from artemis_amqp.engine.performatives import (
+    Accepted,
+    Attach,
+    Detach,
+    End,
+    Properties,
+    Rejected,
+    Source,
+    Target,
+    encode,
+)
+from artemis_amqp.engine.types import Described, Symbol, UInt, ULong
 from artemis_amqp.messages.arrival import split_sections
 from artemis_py.core.settings.exchange_config import Unroutable
 from artemis_py.errors import MalformedFrame
-from tests.amqp_broker import Broker, Peer, only, value
+from tests.amqp_broker import Broker, Peer, bodies, only, value
+from tests.core_harness import make_queue, send, settle_down
 from tests.unit.core.exchange_world import bind, make_exchange, make_queues, to_queue
 
 DISCARD, REJECT = Symbol("DISCARD_UNROUTABLE"), Symbol("REJECT_UNROUTABLE")
@@ -210,3 +221,146 @@ def test_addresses_of_the_broker_are_not_affected() -> None:
     peer.say(peer.transfer(b"m"))
 
     assert counts(broker) == {"new/address": 1}
+
+
+# -- sources ---------------------------------------------------------------------------------------------------
+
+DIRECT_BINDING = Symbol("apache.org:legacy-amqp-direct-binding:string")
+TOPIC_BINDING = Symbol("apache.org:legacy-amqp-topic-binding:string")
+HEADERS_BINDING = Symbol("apache.org:legacy-amqp-headers-binding:map")
+
+SOURCES: list[tuple[str, dict[str, Described], dict[str, bytes], list[bytes], list[str]]] = [
+    ("amq.direct/K", {}, {"K": b"1", "k": b"2"}, [b"1"], []),
+    ("amq.direct", {"f": Described(DIRECT_BINDING, "F")}, {"F": b"1", "K": b"2"}, [b"1"], ["f"]),
+    ("amq.direct/K", {"f": Described(DIRECT_BINDING, "F")}, {"F": b"1", "K": b"2"}, [b"1", b"2"], ["f"]),
+    ("amq.topic", {}, {"": b"1", "a.b": b"2"}, [b"1", b"2"], []),
+    ("amq.topic/a.#", {}, {"a": b"1", "a.b/c": b"2", "b": b"3"}, [b"1", b"2"], []),
+    ("amq.topic", {"f": Described(TOPIC_BINDING, "a.*")}, {"a": b"1", "a.b": b"2"}, [b"2"], ["f"]),
+    ("amq.topic", {"f": Described(ULong(0x468C00000001), "a")}, {"a": b"1", "b": b"2"}, [b"1"], ["f"]),
+    ("amq.topic/a", {"f": Described(DIRECT_BINDING, "b")}, {"a": b"1", "b": b"2"}, [b"1"], []),
+    ("amq.fanout", {}, {"": b"1", "a": b"2"}, [b"1", b"2"], []),
+    ("amq.fanout/K", {}, {"": b"1", "a": b"2"}, [b"1", b"2"], []),
+    ("amq.match/K", {}, {"": b"1"}, [b"1"], []),
+]
+
+
+@pytest.mark.parametrize(("address", "filters", "sent", "received", "applied"), SOURCES)
+def test_what_a_source_binds(
+    address: str, filters: dict[str, Described], sent: dict[str, bytes], received: list[bytes], applied: list[str]
+) -> None:
+    """By the key in the address and by filters for this type of exchange; the others are left out of the answer."""
+    broker = Broker()
+    peer = broker.connect()
+    wanted: dict[Symbol, object] = {Symbol(key): value for key, value in filters.items()}
+    answer = only(peer.receive(Source(address=address, filter=wanted)), Attach)
+    sender = broker.connect("other")
+    exchange = address.partition("/")[0]
+    for number, (key, body) in enumerate(sent.items()):
+        sender.send(Target(address=f"{exchange}/{key}"), name=str(number), handle=number)
+        sender.say(sender.transfer(body, number))
+
+    assert bodies(peer.hear()) == received
+    assert sorted(answer.source.filter or {}) == applied
+    assert (answer.source.address, answer.source.distribution_mode) == (address, "copy")
+    assert answer.properties is None
+
+
+def test_a_headers_exchange_is_subscribed_to_with_a_filter() -> None:
+    """A map of headers, of which symbols and numbers are compared as in other bindings."""
+    broker = Broker()
+    peer = broker.connect()
+    wanted = Described(HEADERS_BINDING, {"x-match": Symbol("any"), "A": UInt(1), "B": None})
+    peer.receive(Source(address="amq.match", filter={Symbol("h"): wanted}))
+    sender = broker.connect("other")
+    sender.send(Target(address="amq.match"))
+    headers: list[dict[str, Any]] = [{"A": 1}, {"A": 2}, {"B": "b"}, {}]
+    for number, properties in enumerate(headers):
+        sender.say(sender.transfer(b"", 0, message(properties).replace(b"\xa1\x01m", b"\xa1\x01%d" % number)))
+
+    assert bodies(peer.hear()) == [b"0", b"2"]
+
+
+def test_selectors_apply_where_the_queue_is_bound() -> None:
+    """What they refuse never enters the queue; no-local counts as one."""
+    broker = Broker()
+    peer = broker.connect("me")
+    filters: dict[Symbol, object] = {
+        Symbol("s"): Described(Symbol("apache.org:selector-filter:string"), "colour = 'red'"),
+        Symbol("n"): Described(Symbol("apache.org:no-local-filter:list"), []),
+    }
+    answer = only(peer.receive(Source(address="amq.fanout", filter=filters), credit=0), Attach)
+    (queue,) = broker.domain.queues.values()
+    for container in ("me", "other"):
+        sender = broker.connect(container) if container != "me" else peer
+        sender.send(Target(address="amq.fanout"), handle=1)
+        for colour in ("red", "blue"):
+            sender.say(sender.transfer(b"", 1, message({"colour": colour})))
+
+    assert queue.message_count == 1
+    assert sorted(answer.source.filter) == ["n", "s"]
+
+
+@pytest.mark.parametrize("ends", ["close", "connection", "session"])
+def test_a_subscription_ends_with_its_link(ends: str) -> None:
+    """Nothing of it is left: no queue, no address, no binding."""
+    broker = Broker()
+    peer = broker.connect()
+    peer.receive(Source(address="amq.topic/a.*"))
+    assert len(broker.domain.exchanges.exchange("amq.topic").bindings) == 1
+
+    match ends:
+        case "close":
+            peer.say(Detach(handle=0, closed=True))
+        case "session":
+            peer.say(End())
+        case _:
+            peer.connection.connection_lost()
+    settle_down(broker.domain)
+
+    assert not broker.domain.queues
+    assert not broker.domain.addresses
+    assert not broker.domain.exchanges.exchange("amq.topic").bindings
+
+
+REFUSED: list[tuple[Source, str, str]] = [
+    (Source(address="amq.direct"), "amqp:invalid-field", "needs a key"),
+    (Source(address="amq.match"), "amqp:invalid-field", "needs a filter"),
+    (Source(address="amq.topic", durable=2), "amqp:not-implemented", "durable and shared"),
+    (Source(address="amq.topic", capabilities=(Symbol("shared"),)), "amqp:not-implemented", "durable and shared"),
+    (
+        Source(address="amq.match", filter={Symbol("h"): Described(HEADERS_BINDING, {"a": [1]})}),
+        "amqp:invalid-field",
+        "may be",
+    ),
+]
+
+
+@pytest.mark.parametrize(("source", "condition", "text"), REFUSED)
+def test_subscriptions_that_are_refused(source: Source, condition: str, text: str) -> None:
+    """Those that would get nothing, and those that are not supported; nothing is left behind."""
+    broker = Broker()
+    detach = only(broker.connect().receive(source), Detach)
+
+    assert detach.error.condition == condition
+    assert text in detach.error.description
+    assert not broker.domain.queues
+    assert not broker.domain.addresses
+
+
+def test_consuming_from_a_name_that_could_mean_both_means_the_queue() -> None:
+    """And so does the capability queue, for a queue that does not exist yet; with topic it is the exchange."""
+    broker = make_broker()
+    make_exchange(broker.domain, "f", "fanout")
+    peer = broker.connect()
+    peer.receive(Source(address="e"))
+    peer.receive(Source(address="f", capabilities=(Symbol("queue"),)), name="f", handle=1)
+    send(broker.domain, "e", "waiting")
+
+    assert bodies(peer.hear()) == [b"waiting"]
+    assert set(broker.domain.queues) == {"a", "b", "c", "e", "f"}
+    peer.receive(Source(address="e/k", capabilities=(Symbol("topic"),)), name="t", handle=2)
+    make_queue(broker.domain, "amq.fanout")
+    peer.receive(Source(address="amq.fanout", capabilities=(Symbol("topic"),)), name="u", handle=3)
+    assert len(broker.domain.exchanges.exchange("e").bindings) == 4
+    assert len(broker.domain.exchanges.exchange("amq.fanout").bindings) == 1
+    assert not broker.domain.exchanges.exchange("f").bindings

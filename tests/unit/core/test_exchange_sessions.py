@@ -16,6 +16,7 @@ from artemis_py.core.sessions.exchanges import (
     delete_exchange,
     open_default_producer,
     open_exchange_producer,
+    subscribe_to_exchange,
     unbind,
     update_exchange,
 )
@@ -310,3 +311,29 @@ def test_a_prepared_branch_publishes_at_its_commit() -> None:
     settle_down(domain)
     assert [each.size_bytes for each in domain.addresses.values()] == [0] * len(domain.addresses)
     assert exchange.address.size_bytes == domain.account.size_bytes == 0
+
+
+def test_a_subscription_needs_what_its_exchange_and_a_temporary_queue_need() -> None:
+    """Without the permission to consume from the exchange, no queue is made."""
+    domain = make_domain()
+    session = make_session(domain)
+    name = "amq.topic"
+    domain.access = Only(*[(Permission.CONSUME, name)])
+    with pytest.raises(NotAuthorized, match="createAddress"):
+        subscribe_to_exchange(session, name, ["#"], {})
+
+    domain.access = All(but=(Permission.CONSUME, name))
+    with pytest.raises(NotAuthorized, match="consume"):
+        subscribe_to_exchange(session, name, ["#"], {})
+    assert not domain.queues
+    assert not domain.addresses
+
+
+class All:
+    """Grants everything but one permission."""
+
+    def __init__(self, but: tuple[Permission, str]) -> None:
+        self.but = but
+
+    def allows(self, subject: Subject, permission: Permission, address: str, queue: str | None = None) -> bool:
+        return (permission, address) != self.but
