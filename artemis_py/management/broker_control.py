@@ -20,6 +20,13 @@ from artemis_py.management.branch_control import BRANCH_OPERATIONS
 from artemis_py.management.connection_control import CONNECTION_OPERATIONS
 from artemis_py.management.control import MAX_NAMES, Control, Kind, Operation, Parameter, bounded_names, proposal
 from artemis_py.management.divert_control import DIVERT_COLUMNS, OPERATIONS, all_diverts, divert_names
+from artemis_py.management.exchange_control import (
+    BINDING_COLUMNS,
+    EXCHANGE_COLUMNS,
+    EXCHANGE_OPERATIONS,
+    all_bindings,
+    all_exchanges,
+)
 from artemis_py.management.facts import BrokerFacts
 from artemis_py.management.listing import DEFAULT_PAGE_ROWS, list_page
 from artemis_py.management.queue_attributes import COLUMNS, filter_text
@@ -370,7 +377,10 @@ class BrokerControl(Control):
         "listConnections": _listing(lambda control: control.sessions.opened.values(), CONNECTION_COLUMNS),
         "listConsumers": _listing(lambda control: control.consumers(), CONSUMER_COLUMNS),
         "listDiverts": _listing(all_diverts, DIVERT_COLUMNS),
+        "listExchanges": _listing(all_exchanges, EXCHANGE_COLUMNS),
+        "listExchangeBindings": _listing(all_bindings, BINDING_COLUMNS),
         **OPERATIONS,
+        **EXCHANGE_OPERATIONS,
         **BRANCH_OPERATIONS,
         **CONNECTION_OPERATIONS,
         **SETTINGS_OPERATIONS,

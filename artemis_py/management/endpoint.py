@@ -27,6 +27,7 @@ from artemis_py.management.audit import record
 from artemis_py.management.broker_control import BrokerControl
 from artemis_py.management.control import Control, parse_json, proposal
 from artemis_py.management.divert_control import DivertControl, find_divert
+from artemis_py.management.exchange_control import ExchangeControl, find_exchange
 from artemis_py.management.facts import BrokerFacts
 from artemis_py.management.queue_control import QueueControl
 from artemis_py.management.reader_control import READER, ReaderControl
@@ -156,6 +157,8 @@ class ManagementEndpoint:
             return QueueControl(broker.find_queue(name), session)
         if kind == "divert" and name:
             return DivertControl(find_divert(broker, name), self._domain.options.internal_naming_prefix)
+        if kind == "exchange" and name:
+            return ExchangeControl(find_exchange(broker, name))
         if kind == "acceptor" and name:
             acceptors = {acceptor.name: acceptor for acceptor in self._facts.acceptors()}
             if name not in acceptors:
@@ -163,7 +166,7 @@ class ManagementEndpoint:
             return AcceptorControl(acceptors[name])
         raise InvalidRequest(
             f"resource {resource[:200]!r} is unknown; it is broker, reader, writer, address.<name>, queue.<name>, "
-            "divert.<name> or acceptor.<name>"
+            "divert.<name>, exchange.<name> or acceptor.<name>"
         )
 
 
