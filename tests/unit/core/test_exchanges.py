@@ -746,3 +746,35 @@ def test_the_cache_of_a_topic_exchange_has_a_limit(monkeypatch: pytest.MonkeyPat
         assert reached(domain, "amq.topic", f"a.{number}") == {"q"}
         assert reached(domain, "amq.topic", f"a.{number}" + "x" * 200) == {"q"}
         assert len(router._matches) <= 3
+
+
+def test_each_word_of_a_pattern_counts() -> None:
+    """It may be a node of its own; elsewhere dots are ordinary characters."""
+    domain = make_domain()
+    make_queue(domain, "q")
+    tables = domain.dispatcher.tables
+    taken: list[int] = []
+    for exchange in ("amq.topic", "amq.direct"):
+        before = tables.size_bytes
+        bind(domain, exchange, "x." * 200, "q")
+        taken.append(tables.size_bytes - before)
+        assert unbind(domain, exchange, "x." * 200, "q")
+        assert tables.size_bytes == before
+
+    assert taken[0] > 200 * 400
+    assert taken[1] < 4000
+
+
+def test_a_key_of_a_topic_exchange_has_a_limit_of_words() -> None:
+    """Each pattern and each routing key; other exchanges do not look at words."""
+    domain = make_domain()
+    make_queue(domain, "q")
+    bind(domain, "amq.topic", ".".join(["a"] * 256), "q")
+    bind(domain, "amq.direct", "." * 256, "q")
+
+    with pytest.raises(InvalidRequest, match="binding key has 257 words"):
+        bind(domain, "amq.topic", ".".join(["a"] * 257), "q")
+    with pytest.raises(InvalidRequest, match="routing key has 257 words"):
+        publish(domain, "amq.topic", "." * 256)
+    assert reached(domain, "amq.topic", ".".join(["a"] * 256)) == {"q"}
+    assert reached(domain, "amq.direct", "." * 256) == {"q"}

@@ -10,7 +10,8 @@ from artemis_py.core.routing.exchanges.arguments import (
     replacement_of,
     selector_of,
 )
-from artemis_py.core.runtime.accounts import ARGUMENT_BYTES, NAME_FACTOR
+from artemis_py.core.routing.exchanges.patterns import check_words
+from artemis_py.core.runtime.accounts import ARGUMENT_BYTES, NAME_FACTOR, WORD_BYTES
 from artemis_py.core.selectors.filter import Filter
 
 if TYPE_CHECKING:
@@ -37,6 +38,8 @@ class ExchangeBinding:
 
         Raises InvalidFilter, InvalidRequest.
         """
+        if source.has_patterns:
+            check_words("binding key", key)
         self.source: Exchange = source
         self.key: str = key
         self.queue: Queue | None = queue
@@ -63,7 +66,8 @@ class ExchangeBinding:
         chars = len(self.key) + (0 if self.replacement is None else len(self.replacement))
         for name, value in self.arguments.items():
             chars += ARGUMENT_BYTES + len(name) + (len(value) if isinstance(value, str) else 0)
-        return each + NAME_FACTOR * chars
+        words = self.key.count(".") if self.source.has_patterns else 0
+        return each + NAME_FACTOR * chars + WORD_BYTES * words
 
     @property
     def destination(self) -> str:

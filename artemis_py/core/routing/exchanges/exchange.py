@@ -17,6 +17,7 @@ class Exchange:
         "alternate_queue",
         "bindings",
         "config",
+        "has_patterns",
         "incoming",
         "is_deleted",
         "is_durable",
@@ -35,6 +36,7 @@ class Exchange:
         """Settings, limits and counts of its name. It is not among the addresses of the domain."""
         self.is_predeclared: bool = is_predeclared
         self.is_headers: bool = config.type is ExchangeType.HEADERS
+        self.has_patterns: bool = config.type is ExchangeType.TOPIC
         self.is_durable: bool = config.durable and config.lifetime is not ExchangeLifetime.SESSION
         self.is_deleted: bool = False
         self.rejects: bool = config.unroutable is Unroutable.REJECT

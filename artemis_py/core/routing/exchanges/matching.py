@@ -13,7 +13,7 @@ from artemis_py.core.messages.message import Message, MessageFormat
 from artemis_py.core.names.syntax import WildcardTrie
 from artemis_py.core.routing.exchanges.arguments import Criteria, Value, comparable
 from artemis_py.core.routing.exchanges.binding import ExchangeBinding
-from artemis_py.core.routing.exchanges.patterns import TOPIC_SYNTAX
+from artemis_py.core.routing.exchanges.patterns import TOPIC_SYNTAX, check_words
 from artemis_py.errors import ProtocolError, StoreError
 
 CACHED_SLOTS: Final = 1 << 16
@@ -63,7 +63,7 @@ class ExchangeRouter:
         raise NotImplementedError
 
     def find(self, key: str, message: Message) -> Match:
-        """Return the bindings that match; the result must not be changed."""
+        """Return the bindings that match; the result must not be changed. Raises InvalidRequest for the key."""
         raise NotImplementedError
 
 
@@ -130,9 +130,10 @@ class TopicTable(ExchangeRouter):
         self._forget()
 
     def find(self, key: str, message: Message) -> Match:
-        """Return the bindings whose patterns cover the key."""
+        """Return the bindings whose patterns cover the key. Raises InvalidRequest if it has too many words."""
         match = self._matches.get(key)
         if match is None:
+            check_words("routing key", key)
             steps = self._trie.steps
             match = Match(self._trie.match(key))
             self.work += (self._trie.steps - steps) // STEPS_PER_UNIT
