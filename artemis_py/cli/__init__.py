@@ -27,6 +27,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "queue": "Create, update, delete, list, show, purge, pause and resume queues.",
     "connection": "List and close the connections of clients.",
     "divert": "Create, update, delete, list and show diverts.",
+    "exchange": "Create, delete, bind, unbind, list and show exchanges.",
     "transaction": "List prepared transactions, and commit or roll them back.",
     "data": "Look at, check, copy and compact what a broker stores.",
     "spark": "Archive, replay, dead letters and telemetry with Apache Spark.",

@@ -209,3 +209,68 @@ def test_diverts_are_for_those_who_may_manage(guarded: Command, name: str) -> No
     assert refused.code == 1
     assert "manage" in refused.err
     assert made.code == 0
+
+
+# Exchanges.
+
+
+def test_exchanges_are_created_bound_shown_used_and_deleted(artemis: Command, name: str) -> None:
+    for queue in (f"{name}.a", f"{name}.spare"):
+        artemis("queue", "create", queue)
+    created = artemis(
+        *("exchange", "create", name, "--type", "topic", "--unroutable", "reject"),
+        *("--alternate-queue", f"{name}.spare"),
+    )
+    selector = ("--argument", "x-filter-jms-selector=size > 1")
+    bound = artemis("exchange", "bind", name, "--queue", f"{name}.a", "--key", "a.#", *selector)
+    again = artemis("exchange", "bind", name, "--queue", f"{name}.a", "--key", "a.#", "--json").json()
+    artemis("exchange", "bind", "amq.match", "--to-exchange", name, "--json-arguments", '{"size": 2, "x-match": "any"}')
+    for destination, size in ((f"{name}/a.b", 2), (f"{name}/a.b", 1), ("amq.match", 2)):
+        artemis("producer", "--destination", destination, "--message", "m", "--property", f"size={size}")
+    listed = {row["name"]: row for row in artemis("exchange", "list", "--json").json()["exchanges"]}
+    heading = artemis("exchange", "list").lines[0]
+    shown = artemis("exchange", "show", name).lines
+    (binding,) = artemis("exchange", "show", name, "--json").json()["boundTo"]
+    in_use = artemis("exchange", "delete", name, "--if-unused")
+    unbound = artemis("exchange", "unbind", name, "--queue", f"{name}.a", "--key", "a.#")
+    missing = artemis("exchange", "unbind", name, "--queue", f"{name}.a", "--key", "a.#")
+    deleted = artemis("exchange", "delete", name)
+
+    assert created.lines == [f"created: topic exchange {name}"]
+    assert bound.lines == [f"bound to {name}"]
+    assert again == {"bound": False}
+    assert (listed[name]["bindings"], listed[name]["routedMessages"]) == (1, 2)
+    assert listed["amq.match"]["routedMessages"] >= 1
+    assert heading.split()[:2] == ["EXCHANGE", "TYPE"]
+    assert 'type: "topic"' in shown
+    assert binding["arguments"] == {"x-filter-jms-selector": "size > 1"}
+    assert (in_use.code, missing.code) == (1, 1)
+    assert "1 bindings" in in_use.err
+    assert unbound.lines == [f"unbound from {name}"]
+    assert deleted.lines == [f"deleted: exchange {name}"]
+    assert artemis("exchange", "show", name).code == 1
+    queues = artemis("queue", "stat", "--name", name).lines[1:]
+    assert [line.split()[4] for line in queues] == ["1", "2"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "text"),
+    [
+        (("create", "e"), 2, "--type"),
+        (("bind", "amq.topic"), 2, "either --queue or --to-exchange"),
+        (("bind", "amq.topic", "--queue", "q", "--to-exchange", "amq.direct"), 2, "either --queue or --to-exchange"),
+        (("bind", "amq.topic", "--queue", "q", "--argument", "x"), 2, "is not NAME=VALUE"),
+        (("bind", "amq.topic", "--queue", "q", "--json-arguments", "["), 2, "it is not JSON"),
+        (("bind", "amq.topic", "--queue", "q", "--json-arguments", "[]"), 2, "it is not a JSON object"),
+        (("bind", "amq.topik", "--queue", "q"), 1, "did you mean amq.topic"),
+        (("bind", "amq.topic", "--queue", "no-such-queue"), 1, "queue 'no-such-queue' does not exist"),
+        (("delete", "amq.topic"), 1, "is predeclared"),
+    ],
+)
+def test_what_is_wrong_with_an_exchange_is_said(
+    artemis: Command, arguments: tuple[str, ...], code: int, text: str
+) -> None:
+    outcome = artemis("exchange", *arguments)
+
+    assert outcome.code == code
+    assert text in outcome.err
