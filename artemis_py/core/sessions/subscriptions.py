@@ -203,7 +203,8 @@ class Subscriptions:
                 f"subscription '{queue.name}' is in use on address '{queue.address.name}' with "
                 f"{_described(queue.filter)}; it can be changed when nobody consumes from it"
             )
-        self._session.delete_queue(queue.name)
+        # Forced, here and below: it has no consumers, and that something else needs it does not keep a subscription.
+        self._session.delete_queue(queue.name, force=True)
 
     def find(self, name: str) -> Queue | None:
         """Find the queue of a durable subscription; None if there is none or the client may not consume from it."""
@@ -230,7 +231,7 @@ class Subscriptions:
             if force:
                 self._domain.delete_queue(queue.name, force=True, reason=reason)
             else:
-                self._session.delete_queue(queue.name, reason=reason)
+                self._session.delete_queue(queue.name, force=True, reason=reason)
 
     def leave(self, subscription: Subscription, reason: str) -> None:
         """Note that a client disconnects without unsubscribing: its queue stays if it is durable.

@@ -21,6 +21,7 @@ from artemis_py.core.sessions.exchanges import (
     update_exchange,
 )
 from artemis_py.core.sessions.session import Session
+from artemis_py.core.sessions.subscriptions import SubscriptionSpec
 from artemis_py.core.settings.address_settings import AddressSettings, FullPolicy
 from artemis_py.core.settings.broker_settings import BrokerSettings
 from artemis_py.core.settings.exchange_config import (
@@ -29,7 +30,7 @@ from artemis_py.core.settings.exchange_config import (
     ExchangeType,
     Unroutable,
 )
-from artemis_py.errors import LimitExceeded, NoRoute, NoSuchExchange, NotAuthorized
+from artemis_py.errors import InUse, LimitExceeded, NoRoute, NoSuchExchange, NotAuthorized
 from tests.core_harness import make_domain, make_message, make_queue, make_services, make_session, settle_down
 from tests.unit.core.exchange_world import bind as bind_queue
 from tests.unit.core.exchange_world import make_exchange, make_queues, to_exchange, to_queue
@@ -327,6 +328,21 @@ def test_a_subscription_needs_what_its_exchange_and_a_temporary_queue_need() -> 
         subscribe_to_exchange(session, name, ["#"], {})
     assert not domain.queues
     assert not domain.addresses
+
+
+def test_a_subscription_that_is_an_alternate_ends_nevertheless() -> None:
+    """Its exchange has no alternate then. A client that deletes such a queue is refused."""
+    domain = make_domain()
+    session = make_session(domain)
+    subscription = session.subscribe(SubscriptionSpec("topic", ("s",), durable=True))
+    make_exchange(domain, "e", alternate=to_queue("s"))
+
+    with pytest.raises(InUse, match="alternate"):
+        session.delete_queue("s")
+    session.subscriptions.unsubscribe(subscription, "unsubscribed")
+
+    assert "s" not in domain.queues
+    assert not domain.exchanges.exchange("e").has_alternate
 
 
 class All:
