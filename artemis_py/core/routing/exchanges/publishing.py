@@ -12,6 +12,7 @@ from artemis_py.core.addresses.binding import Binding
 from artemis_py.core.messages.message import ROUTING_KEY, Message
 from artemis_py.core.routing.exchanges.arguments import check_key
 from artemis_py.core.routing.exchanges.exchange import Exchange
+from artemis_py.core.routing.exchanges.matching import Match
 from artemis_py.core.routing.exchanges.passage import Passage
 from artemis_py.core.routing.sender import Sender
 from artemis_py.core.routing.transaction import Transaction
@@ -33,6 +34,7 @@ class Publishing:
         self.blocking: Address | None = None
         """Address of a queue that took the last message although its producers should wait; None if there is none."""
 
+    # Long because the usual case is decided in it, without a call.
     def publish(
         self,
         message: Message,
@@ -54,7 +56,21 @@ class Publishing:
         if not routing.admit(message, address):
             return 0
         message.set_extra(ROUTING_KEY, key)
-        targets = self._targets(message, exchange, key)
+        router = exchange.router
+        work = router.work
+        match = router.find(key, message)
+        routing.meter.work += router.work - work
+        if len(match.queues) == 1 and not match.others and transaction is None:
+            # The usual case, decided without a list.
+            target = match.queues[0]
+            home = target.address
+            if not home.account.is_full and not routing.account.is_full:
+                message.origin = home
+                address.routed += 1
+                routing.meter.work += 1
+                target.take(message)
+                return 1
+        targets = self._targets(message, exchange, key, match)
         if not targets:
             if rejects:
                 address.unrouted += 1
@@ -111,16 +127,11 @@ class Publishing:
         sender.check(Permission.SEND, queue.address.name, name)
         return routing.route(message, queue.address, name, transaction, sender)
 
-    def _targets(self, message: Message, exchange: Exchange, key: str) -> list[Binding]:
-        """Return the queues that a message reaches, each once. Raises LimitExceeded."""
-        router = exchange.router
-        work = router.work
-        match = router.find(key, message)
-        meter = self._routing.meter
-        meter.work += router.work - work
+    def _targets(self, message: Message, exchange: Exchange, key: str, match: Match) -> list[Binding]:
+        """Return the queues that a message reaches, each once, from what it matches. Raises LimitExceeded."""
         if not match.others and (match.queues or not exchange.has_alternate):
             return match.queues
-        passage = Passage(message, meter)
+        passage = Passage(message, self._routing.meter)
         passage.run(exchange, key)
         return list(passage.targets)
 
