@@ -731,21 +731,26 @@ def test_the_work_does_not_grow_with_bindings_that_do_not_match(count: int) -> N
     assert count_work(domain, "amq.match", "", format="pdf", customer=7) <= 4
 
 
-def test_the_cache_of_a_topic_exchange_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cache_of_a_topic_exchange_has_a_limit() -> None:
     """Clients choose the keys; what is found is right before and after."""
     from artemis_py.core.routing.exchanges import matching
 
-    monkeypatch.setattr(matching, "CACHED_SLOTS", 100)
     domain = make_domain()
     make_queue(domain, "q")
     bind(domain, "amq.topic", "a.*", "q")
     router = domain.exchanges.exchange("amq.topic").router
     assert isinstance(router, matching.TopicTable)
+    most = matching.CACHED_SLOTS // (matching.SLOTS_PER_KEY + 1)
+    message = make_message()
 
-    for number in range(20):
-        assert reached(domain, "amq.topic", f"a.{number}") == {"q"}
-        assert reached(domain, "amq.topic", f"a.{number}" + "x" * 200) == {"q"}
-        assert len(router._matches) <= 3
+    sizes = []
+    for number in range(2 * most + 5):
+        for key in (f"a.{number}", f"a.{number}" + "x" * matching.CACHED_KEY_CHARS):
+            assert [queue.name for queue in router.find(key, message).queues] == ["q"]
+        sizes.append(len(router._matches))
+
+    assert max(sizes) == most
+    assert sizes[-1] <= 5
 
 
 def test_each_word_of_a_pattern_counts() -> None:
