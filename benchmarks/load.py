@@ -406,15 +406,19 @@ class Load:
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.options = options
-        name = f"{'topic.' if options.topic else ''}load-{os.getpid()}"
-        self.consumers = [Consumer(options, name) for _ in range(options.consumers)]
-        self.producers = [Producer(options, name, number) for number in range(options.producers)]
+        self.consumers, self.producers = self.make(options)
         self.copies = options.consumers if options.topic else 1
         self.selector = selectors.DefaultSelector()
         self.writers: set[Link] = set()
         for link in [*self.consumers, *self.producers]:
             self.selector.register(link.socket, selectors.EVENT_READ, link)
             link.take(b"")  # what came right behind the broker's attach
+
+    def make(self, options: argparse.Namespace) -> tuple[list[Consumer], list[Producer]]:
+        """Open the links; those of the consumers create the queues."""
+        name = f"{'topic.' if options.topic else ''}load-{os.getpid()}"
+        consumers = [Consumer(options, name) for _ in range(options.consumers)]
+        return consumers, [Producer(options, name, number) for number in range(options.producers)]
 
     @property
     def delivered(self) -> int:
