@@ -14,7 +14,7 @@ from artemis_amqp.messages.sections import (
     items_at,
     section_at,
 )
-from artemis_py.core.messages.message import DEFAULT_PRIORITY
+from artemis_py.core.messages.message import DEFAULT_PRIORITY, ROUTING_KEY
 
 AMENDED: Final = "m."
 """Prefix of broker properties for annotations that an AMQP consumer added to a message of another protocol; with the
@@ -56,6 +56,11 @@ _SEQUENCE_KEY: Final = encode_value(SEQUENCE_NUMBER) + b"\x81"
 _SEQUENCE_SIZE: Final = len(_SEQUENCE_KEY) + 8
 _ONLY_SEQUENCE: Final = _ANNOTATIONS_DESCRIPTOR + bytes((0xC1, 1 + _SEQUENCE_SIZE, 2)) + _SEQUENCE_KEY
 
+KEPT_KEYS: Final = 1024
+"""Routing keys whose annotations are kept encoded: nearly all messages of exchanges have nothing else."""
+KEPT_KEY_CHARS: Final = 128
+_AROUND_SEQUENCE: Final[dict[str, tuple[bytes, bytes]]] = {}
+
 # Names of the broker that do not follow the rule _AMQ_FOO_BAR -> x-opt-FOO-BAR.
 _ANNOTATION_NAMES: Final[dict[str, str]] = {
     "_AMQ_INGRESS_TIMESTAMP": INGRESS_TIME,
@@ -85,8 +90,31 @@ def annotations_bytes(annotations_raw: bytes, sequence: int, extra: dict[str, ob
 
     `extra` has the broker's names; one without an annotation name is left out, the others replace those that arrived.
     """
-    if not annotations_raw and not extra:
-        return _ONLY_SEQUENCE + _I64.pack(sequence)
+    if not annotations_raw:
+        if not extra:
+            return _ONLY_SEQUENCE + _I64.pack(sequence)
+        routing_key = extra.get(ROUTING_KEY)
+        if isinstance(routing_key, str) and len(extra) == 1:
+            around = _AROUND_SEQUENCE.get(routing_key)
+            if around is None:
+                around = _around_sequence(routing_key)
+            return around[0] + _I64.pack(sequence) + around[1]
+    return _write_annotations(annotations_raw, sequence, extra)
+
+
+def _around_sequence(routing_key: str) -> tuple[bytes, bytes]:
+    """Return what stands before and after the sequence number, if a message has only a routing key of the broker's."""
+    section = _write_annotations(b"", 0, {ROUTING_KEY: routing_key})
+    begin = section.index(_SEQUENCE_KEY) + len(_SEQUENCE_KEY)
+    around = section[:begin], section[begin + _I64.size :]
+    if len(routing_key) <= KEPT_KEY_CHARS:
+        if len(_AROUND_SEQUENCE) == KEPT_KEYS:
+            _AROUND_SEQUENCE.clear()
+        _AROUND_SEQUENCE[routing_key] = around
+    return around
+
+
+def _write_annotations(annotations_raw: bytes, sequence: int, extra: dict[str, object] | None) -> bytes:
     added = _extra_annotations(extra) if extra else {}
     count = 2
     content = bytearray(_SEQUENCE_KEY)

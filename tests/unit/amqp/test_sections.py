@@ -28,7 +28,13 @@ from artemis_amqp.engine.types import (
 )
 from artemis_amqp.messages.arrival import Sections, split_sections
 from artemis_amqp.messages.conversion import from_view, plain, to_view
-from artemis_amqp.messages.delivery import annotations_bytes, header_bytes
+from artemis_amqp.messages.delivery import (
+    _AROUND_SEQUENCE,
+    KEPT_KEY_CHARS,
+    KEPT_KEYS,
+    annotations_bytes,
+    header_bytes,
+)
 from artemis_amqp.messages.sections import (
     read_annotation,
     read_application_properties,
@@ -460,6 +466,24 @@ def test_broker_properties_become_annotations() -> None:
     }
     assert type(annotations["x-opt-ORIG-ROUTING-TYPE"]) is Byte
     assert {type(key) for key in annotations} == {Symbol}
+
+
+@pytest.mark.parametrize("length", [0, 5, KEPT_KEY_CHARS, KEPT_KEY_CHARS + 1, 300])
+def test_a_routing_key_is_written_the_same_each_time(length: int) -> None:
+    """What is kept of it fits any sequence number, and long keys, which are not kept, look no different."""
+    key = "k" * length
+
+    for sequence in (1, 1 << 40):
+        section = annotations_bytes(b"", sequence, {"_AMQ_ROUTING_KEY": key})
+        assert _annotations_of(section) == {"x-opt-sequence-number": sequence, "x-opt-ROUTING-KEY": key}
+
+
+def test_routing_keys_are_forgotten() -> None:
+    """Clients choose them: however many there are, each is written right."""
+    for number in range(2 * KEPT_KEYS + 1):
+        section = annotations_bytes(b"", number, {"_AMQ_ROUTING_KEY": f"a.{number}"})
+        assert _annotations_of(section)["x-opt-ROUTING-KEY"] == f"a.{number}"
+    assert len(_AROUND_SEQUENCE) <= KEPT_KEYS
 
 
 def test_broker_properties_replace_what_came() -> None:
