@@ -68,6 +68,10 @@ class NoSuchExchange(Refusal):
     """The exchange does not exist."""
 
 
+class ExchangeDeleted(NoSuchExchange):
+    """The exchange that a client was using has been deleted."""
+
+
 class ExchangeExists(Refusal):
     """An exchange of this name exists already."""
 

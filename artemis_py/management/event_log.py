@@ -19,6 +19,10 @@ from artemis_py.core.runtime.events import (
     Duplicate,
     Event,
     Events,
+    ExchangeAdded,
+    ExchangeBound,
+    ExchangeRemoved,
+    ExchangeUnbound,
     HistoryRefused,
     JobRefused,
     LimitReached,
@@ -60,6 +64,10 @@ class EventLog:
             AddressRemoved: self._address_removed,
             QueueAdded: self._queue_added,
             QueueRemoved: self._queue_removed,
+            ExchangeAdded: self._exchange_added,
+            ExchangeRemoved: self._exchange_removed,
+            ExchangeBound: self._exchange_bound,
+            ExchangeUnbound: self._exchange_unbound,
             ConnectionOpened: self._connection_opened,
             ConnectionClosed: self._connection_closed,
             ConnectionRefused: self._connection_refused,
@@ -100,6 +108,20 @@ class EventLog:
 
     def _queue_removed(self, event: QueueRemoved) -> None:
         LOGGER.debug("queue deleted: name=%s address=%s reason=%s", event.name, event.address, event.reason)
+
+    def _exchange_added(self, event: ExchangeAdded) -> None:
+        LOGGER.debug("exchange created: name=%s type=%s", event.name, event.type)
+
+    def _exchange_removed(self, event: ExchangeRemoved) -> None:
+        LOGGER.debug("exchange deleted: name=%s reason=%s", event.name, event.reason)
+
+    def _exchange_bound(self, event: ExchangeBound) -> None:
+        kind = "queue" if event.is_queue else "exchange"
+        LOGGER.debug("bound: exchange=%s key=%s %s=%s", event.exchange, event.key, kind, event.destination)
+
+    def _exchange_unbound(self, event: ExchangeUnbound) -> None:
+        kind = "queue" if event.is_queue else "exchange"
+        LOGGER.debug("unbound: exchange=%s key=%s %s=%s", event.exchange, event.key, kind, event.destination)
 
     def _connection_opened(self, event: ConnectionOpened) -> None:
         TRANSPORT.debug("connection opened: id=%d peer=%s protocol=%s", event.id, event.peer, event.protocol)

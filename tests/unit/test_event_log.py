@@ -15,6 +15,10 @@ from artemis_py.core.runtime.events import (
     DivertLoop,
     Dropped,
     Duplicate,
+    ExchangeAdded,
+    ExchangeBound,
+    ExchangeRemoved,
+    ExchangeUnbound,
     QueueAdded,
     QueueRemoved,
     RefusalCause,
@@ -74,8 +78,20 @@ def test_what_is_created_on_demand_is_for_debugging_only(log: EventLog, caplog: 
     log.write(QueueAdded("q", "a", True))
     log.write(QueueRemoved("q", "a", "unused"))
     log.write(AddressRemoved("a", "unused"))
+    exchange = (ExchangeAdded("e", "topic"), ExchangeBound("e", "k", "q", True), ExchangeUnbound("e", "k", "f", False))
+    for event in (*exchange, ExchangeRemoved("e", "unused")):
+        log.write(event)
 
     assert caplog.records == []
+    caplog.set_level(logging.DEBUG)
+    for event in (*exchange, ExchangeRemoved("e", "unused")):
+        log.write(event)
+    assert [record.getMessage() for record in caplog.records] == [
+        "exchange created: name=e type=topic",
+        "bound: exchange=e key=k queue=q",
+        "unbound: exchange=e key=k exchange=f",
+        "exchange deleted: name=e reason=unused",
+    ]
 
 
 def test_a_duplicate_names_address_and_id(log: EventLog, caplog: pytest.LogCaptureFixture) -> None:

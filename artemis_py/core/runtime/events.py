@@ -73,6 +73,42 @@ class BindingRemoved(Event):
 
 
 @frozen
+class ExchangeAdded(Event):
+    """An exchange was declared, or restored at a restart; there is none for predeclared ones."""
+
+    name: str
+    type: str
+
+
+@frozen
+class ExchangeRemoved(Event):
+    """An exchange was deleted."""
+
+    name: str
+    reason: str
+
+
+@frozen
+class ExchangeBound(Event):
+    """A queue or an exchange was bound to an exchange."""
+
+    exchange: str
+    key: str
+    destination: str
+    is_queue: bool
+
+
+@frozen
+class ExchangeUnbound(Event):
+    """A binding of an exchange ended: by request, with one of its ends, or because another one replaces it."""
+
+    exchange: str
+    key: str
+    destination: str
+    is_queue: bool
+
+
+@frozen
 class ConsumerOpened(Event):
     """A consumer or browser attached to a queue."""
 

@@ -4,7 +4,7 @@ An exchange has the permissions of its name: SEND to publish, CONSUME to bind so
 DELETE_ADDRESS for the exchange itself. What is bound to an exchange, or is its alternate, needs SEND.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from mypy_extensions import mypyc_attr
@@ -24,7 +24,7 @@ from artemis_py.core.sessions.inlet import Inlet
 from artemis_py.core.sessions.producer import Producer
 from artemis_py.core.sessions.subscriptions import Lifetime, Subscription
 from artemis_py.core.settings.exchange_config import Destination, ExchangeConfig, ExchangeLifetime, ExchangeType
-from artemis_py.errors import Refusal
+from artemis_py.errors import ExchangeDeleted, Refusal
 
 if TYPE_CHECKING:
     from artemis_py.core.sessions.session import Session
@@ -56,7 +56,7 @@ class ExchangeInlet(Inlet):
         self.address = exchange.address
 
     def send(self, message: Message, transaction: Transaction | None, duplicate_id: bytes) -> int:
-        """Publish a message. Raises NoSuchExchange if the exchange is gone, and what `Publishing.publish` raises."""
+        """Publish a message. Raises ExchangeDeleted if the exchange is gone, and what `Publishing.publish` raises."""
         exchange = self._exchange
         if exchange.is_deleted:
             self.prepare()
@@ -76,11 +76,23 @@ class ExchangeInlet(Inlet):
         return count
 
     def prepare(self) -> Address:
-        """Find the exchange again if it was deleted and declared again. Raises NoSuchExchange."""
+        """Find the exchange again if it was deleted and declared again. Raises ExchangeDeleted."""
         if self._exchange.is_deleted:
-            self._exchange = self._session.domain.exchanges.exchange(self._exchange.name)
-            self.address = self._exchange.address
+            name = self._exchange.name
+            exchange = self._session.domain.exchanges.find(name)
+            if exchange is None:
+                raise ExchangeDeleted(f"exchange '{name}' was deleted")
+            self._exchange = exchange
+            self.address = exchange.address
         return self._exchange.address
+
+    def when_gone(self, call: Callable[[str], None]) -> None:
+        """Run `call` with the reason when the exchange is deleted."""
+        self._exchange.watchers[self] = call
+
+    def let_go(self) -> None:
+        """Watch the exchange no longer."""
+        self._exchange.watchers.pop(self, None)
 
 
 class DefaultExchangeInlet(Inlet):

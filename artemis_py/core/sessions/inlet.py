@@ -64,8 +64,14 @@ class Inlet:
     def hold(self) -> None:
         """Keep the address in use until `let_go`, for as long as the client stays attached."""
 
+    def when_gone(self, call: Callable[[str], None]) -> None:
+        """Run `call` with the reason when the destination is deleted and is not made again for the next message.
+
+        Until `let_go`. An address is made again if that is allowed, so nothing is called for it.
+        """
+
     def let_go(self) -> None:
-        """Undo `hold`; harmless if it did not happen."""
+        """Undo `hold` and `when_gone`; harmless if they did not happen."""
 
 
 class AddressInlet(Inlet):

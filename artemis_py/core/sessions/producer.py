@@ -53,8 +53,12 @@ class Producer:
         if events.wants(ProducerOpened):
             events.emit(ProducerOpened(self.id, self.name, session.id))
 
+    def when_gone(self, call: Callable[[str], None]) -> None:
+        """Run `call` with the reason when the destination is gone for good; see `Inlet.when_gone`."""
+        self.inlet.when_gone(call)
+
     def let_go(self) -> None:
-        """Undo `hold`; harmless if it did not happen."""
+        """Undo `hold` and `when_gone`; harmless if they did not happen."""
         self.inlet.let_go()
         session = self._session
         if self in session.held_producers:

@@ -111,7 +111,7 @@ class TemporaryResources:
                 yield None
                 end = meter.work + SLICE_UNITS
         for exchange in list(self._exchanges):
-            self._domain.exchanges.delete(exchange, force=True)
+            self._domain.exchanges.delete(exchange, force=True, reason="its session ended")
             if meter.work >= end:
                 yield None
                 end = meter.work + SLICE_UNITS

@@ -16,7 +16,7 @@ from artemis_amqp.broker.producers import IncomingLink
 from artemis_amqp.broker.stages import open_stage
 from artemis_amqp.broker.termini import SuspendedTarget
 from artemis_amqp.engine import errors
-from artemis_amqp.engine.performatives import Attach, Target
+from artemis_amqp.engine.performatives import AmqpError, Attach, Target
 from artemis_amqp.engine.receiver import ReceiverLink
 from artemis_amqp.engine.types import Symbol
 from artemis_py.core.names.routing_type import RoutingType
@@ -68,6 +68,7 @@ class ProducerEnd(LinkEnd):
         handler.links.register(self)
         if producer is not None:
             producer.hold()
+            producer.when_gone(self._target_deleted)
         self._take_back(incoming)
         link.accept(
             attach.source,
@@ -106,6 +107,10 @@ class ProducerEnd(LinkEnd):
             incoming.unsettled = suspended.unsettled
             for tag in [tag for tag in suspended.unsettled if tag not in known]:
                 del suspended.unsettled[tag]
+
+    def _target_deleted(self, reason: str) -> None:
+        """Detach the link: what it sends to was deleted."""
+        self.handler.links.detach(self._link, AmqpError(errors.RESOURCE_DELETED, f"the target was removed: {reason}"))
 
     def check_rights(self) -> None:
         """Raise NotAuthorized if the client's new rights do not allow this link."""

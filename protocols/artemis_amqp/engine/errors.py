@@ -38,6 +38,7 @@ CONDITIONS: Final[dict[type[core.Refusal], str]] = {
     core.AddressExists: ILLEGAL_STATE,
     core.AddressFull: RESOURCE_LIMIT_EXCEEDED,
     core.DuplicateMessage: ROLLBACK,
+    core.ExchangeDeleted: RESOURCE_DELETED,
     core.ExchangeExists: ILLEGAL_STATE,
     core.InUse: RESOURCE_LOCKED,
     core.InvalidFilter: INVALID_FIELD,

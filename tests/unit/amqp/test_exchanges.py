@@ -188,21 +188,64 @@ def test_a_relayed_message_names_its_exchange() -> None:
     assert counts(broker) == {"a": 1, "b": 1, "c": 2, "e": 1}
 
 
-def test_messages_for_an_exchange_that_is_gone_are_rejected() -> None:
-    """They do not go to the queue of that name."""
+def test_senders_are_detached_when_their_exchange_is_deleted() -> None:
+    """Those with a key, too; senders to a queue of that name, or to other exchanges, stay."""
     broker = make_broker()
-    peer = broker.connect()
-    peer.send(Target(address="e"))
-    peer.send(Target(), name="relay", handle=1)
-    peer.say(peer.transfer(b"", 1, message(to="e/a")))
+    peer, other = broker.connect(), broker.connect("other")
+    for handle, address in enumerate(("e", "e/a", "e::e", "amq.topic")):
+        peer.send(Target(address=address), name=address, handle=handle)
+    other.send(Target(address="e"))
+    other.say(Detach(handle=0, closed=True))
+
     broker.domain.exchanges.delete(broker.domain.exchanges.exchange("e"))
 
-    for handle, octets in ((0, message()), (1, message(to="e/a"))):
-        state = outcome(peer, octets, handle)
-        assert isinstance(state, Rejected)
-        assert state.error is not None
-        assert state.error.condition == "amqp:not-found"
-    assert counts(broker) == {"a": 1}
+    detached = [each for _, each, _ in peer.hear() if isinstance(each, Detach)]
+    assert [(each.handle, each.closed, each.error.condition) for each in detached if each.error is not None] == [
+        (0, True, "amqp:resource-deleted"),
+        (1, True, "amqp:resource-deleted"),
+    ]
+    assert other.hear() == []
+    assert isinstance(outcome(peer, message(), 2), Accepted)
+    assert counts(broker) == {"e": 1}
+
+
+def test_a_sender_that_left_is_forgotten_by_its_exchange() -> None:
+    """However it left: nothing of it grows with the number of links that there were."""
+    broker = make_broker()
+    for ending in ("close", "session", "connection"):
+        peer = broker.connect(ending)
+        peer.send(Target(address="e/a"))
+        assert len(broker.domain.exchanges.exchange("e").watchers) == 1
+        if ending == "close":
+            peer.say(Detach(handle=0, closed=True))
+        elif ending == "session":
+            peer.say(End())
+        else:
+            peer.connection.connection_lost()
+        settle_down(broker.domain)
+        assert not broker.domain.exchanges.exchange("e").watchers
+
+
+def test_relayed_messages_for_an_exchange_that_was_deleted_are_refused() -> None:
+    """They do not go to the queue of that name. The link stays, because its other messages are for something else;
+    without the outcome rejected it is detached (amqp10 §15.1).
+    """
+    broker = make_broker()
+    peer = broker.connect()
+    peer.send(Target(), name="relay")
+    peer.send(Target(), name="strict", handle=1, source=Source(outcomes=(Symbol("amqp:accepted:list"),)))
+    for handle in (0, 1):
+        peer.say(peer.transfer(b"", handle, message(to="e/a")))
+    broker.domain.exchanges.delete(broker.domain.exchanges.exchange("e"))
+
+    state = outcome(peer, message(to="e/a"))
+    detach = only(peer.say(peer.transfer(b"", 1, message(to="e/a"))), Detach)
+
+    assert isinstance(state, Rejected)
+    assert state.error is not None
+    assert state.error.condition == detach.error.condition == "amqp:resource-deleted"
+    assert isinstance(outcome(peer, message(to="b")), Accepted)
+    assert counts(broker) == {"a": 2, "b": 1}
 
 
 def test_an_exchange_has_no_stages() -> None:

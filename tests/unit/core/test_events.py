@@ -12,6 +12,10 @@ from artemis_py.core.runtime.events import (
     Denied,
     Event,
     Events,
+    ExchangeAdded,
+    ExchangeBound,
+    ExchangeRemoved,
+    ExchangeUnbound,
     ListenerFailed,
     QueueAdded,
     QueueRemoved,
@@ -20,7 +24,9 @@ from artemis_py.core.runtime.events import (
     StoreFailed,
     Unrouted,
 )
+from artemis_py.core.settings.exchange_config import ExchangeLifetime
 from tests.core_harness import Recorder, make_domain, make_queue, make_session, send
+from tests.unit.core.exchange_world import bind, chain, make_exchange
 
 NEWS = Unrouted("news")
 
@@ -51,6 +57,32 @@ def test_a_listener_from_outside_is_told_of_a_queues_life() -> None:
         QueueRemoved("orders", "sales", "closed"),
         BindingRemoved("orders", "sales", RoutingType.ANYCAST),
         AddressRemoved("sales", "closed"),
+    ]
+
+
+def test_a_listener_is_told_of_exchanges_and_their_bindings() -> None:
+    """Predeclared ones have always been there. A replaced binding ends, and what ends with another one is told too."""
+    domain = make_domain()
+    make_queue(domain, "q")
+    notifications = Notifications()
+    domain.events.subscribe(notifications, ExchangeAdded, ExchangeRemoved, ExchangeBound, ExchangeUnbound)
+
+    make_exchange(domain, "e", "topic", lifetime=ExchangeLifetime.LAST_BINDING)
+    bind(domain, "e", "a.*", "q")
+    bind(domain, "e", "a.*", "q")
+    bind(domain, "e", "a.*", "q", {"x-filter-jms-selector": "a = 1"}, replace=True)
+    chain(domain, "amq.fanout", "k", "e")
+    domain.delete_queue("q")
+
+    assert notifications.told == [
+        ExchangeAdded("e", "topic"),
+        ExchangeBound("e", "a.*", "q", True),
+        ExchangeUnbound("e", "a.*", "q", True),
+        ExchangeBound("e", "a.*", "q", True),
+        ExchangeBound("amq.fanout", "k", "e", False),
+        ExchangeUnbound("e", "a.*", "q", True),
+        ExchangeUnbound("amq.fanout", "k", "e", False),
+        ExchangeRemoved("e", "its last binding was removed"),
     ]
 
 

@@ -8,6 +8,7 @@ from attrs import evolve
 from artemis_py.core.messages.message import Message
 from artemis_py.core.routing.domain import Domain
 from artemis_py.core.runtime.access import Permission, Subject
+from artemis_py.core.runtime.background import SLICE_UNITS
 from artemis_py.core.services.xid import Xid
 from artemis_py.core.sessions.exchanges import (
     RoutingKeys,
@@ -30,7 +31,7 @@ from artemis_py.core.settings.exchange_config import (
     ExchangeType,
     Unroutable,
 )
-from artemis_py.errors import InUse, LimitExceeded, NoRoute, NoSuchExchange, NotAuthorized
+from artemis_py.errors import ExchangeDeleted, InUse, LimitExceeded, NoRoute, NoSuchExchange, NotAuthorized
 from tests.core_harness import make_domain, make_message, make_queue, make_services, make_session, settle_down
 from tests.unit.core.exchange_world import bind as bind_queue
 from tests.unit.core.exchange_world import make_exchange, make_queues, to_exchange, to_queue
@@ -201,6 +202,27 @@ def test_a_producer_follows_an_exchange_that_is_declared_again() -> None:
     bind_queue(domain, "e", "", "q")
 
     assert producer.send(make_message()) == 1
+
+
+def test_producers_of_a_deleted_exchange_are_told_in_slices() -> None:
+    """Each once, with the reason; one that has let go in the meantime is not told, and its messages are refused."""
+    domain = make_domain()
+    exchange = make_exchange(domain, "e")
+    session = make_session(domain)
+    told: list[str] = []
+    producers = [open_exchange_producer(session, exchange, "k", RoutingKeys()) for _ in range(3 * SLICE_UNITS)]
+    for producer in producers:
+        producer.hold()
+        producer.when_gone(told.append)
+
+    domain.exchanges.delete(exchange, reason="not needed")
+    assert 0 < len(told) <= SLICE_UNITS
+    producers[-1].let_go()
+    settle_down(domain)
+
+    assert told == ["not needed"] * (len(producers) - 1)
+    with pytest.raises(ExchangeDeleted, match="'e' was deleted"):
+        producers[0].send(make_message())
 
 
 def test_credit_waits_for_the_queue_that_is_full() -> None:

@@ -1,5 +1,7 @@
 """An exchange: it keeps no messages, and leads them to queues and other exchanges (qpid-exchanges §1)."""
 
+from collections.abc import Callable
+
 from artemis_py.core.addresses.address import Address
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.routing.exchanges.binding import ExchangeBinding, Identity
@@ -26,6 +28,7 @@ class Exchange:
         "name",
         "rejects",
         "router",
+        "watchers",
     )
 
     def __init__(self, config: ExchangeConfig, address: Address, is_predeclared: bool) -> None:
@@ -48,6 +51,8 @@ class Exchange:
         self.alternate_exchange: Exchange | None = None
         self.alternate_for: dict[Exchange, None] = {}
         """Exchanges whose alternate this is."""
+        self.watchers: dict[object, Callable[[str], None]] = {}
+        """Called with the reason when it is deleted, by what watches it."""
         self.router: ExchangeRouter = _router_of(config.type)
 
     @property

@@ -19,6 +19,8 @@ from artemis_py.core.routing.exchanges.exchange import Exchange
 from artemis_py.core.routing.exchanges.kept import KeptExchanges
 from artemis_py.core.routing.names import check_name
 from artemis_py.core.runtime.accounts import BINDING_BYTES, EXCHANGE_BYTES, NAME_FACTOR
+from artemis_py.core.runtime.background import SLICE_UNITS, Steps
+from artemis_py.core.runtime.events import ExchangeAdded, ExchangeBound, ExchangeRemoved, ExchangeUnbound
 from artemis_py.core.runtime.meter import ADDRESS_UNITS, BINDING_UNITS
 from artemis_py.core.settings.exchange_config import (
     Destination,
@@ -142,7 +144,13 @@ class Exchanges(Companion):
         self._set_alternate(exchange, config.alternate)
         self._keep(exchange)
 
-    def delete(self, exchange: Exchange, if_unused: bool = False, force: bool = False) -> None:
+    def delete(
+        self,
+        exchange: Exchange,
+        if_unused: bool = False,
+        force: bool = False,
+        reason: str = "deleted by request",
+    ) -> None:
         """Delete an exchange, and all bindings from and to it; do nothing if it is gone.
 
         Raises InvalidRequest for a predeclared one; InUse if it is the alternate of another exchange (not with
@@ -156,10 +164,9 @@ class Exchanges(Companion):
             raise InUse(f"exchange '{exchange.name}' has {len(exchange.bindings)} bindings")
         if not force:
             self._check_no_alternate(f"exchange '{exchange.name}'", exchange.alternate_for)
-        unused = [exchange]
-        # A loop rather than a recursion, because exchanges may be chained to any length.
-        while unused:
-            self._drop(unused.pop(), unused)
+        unused: list[Exchange] = []
+        self._drop(exchange, unused, reason)
+        self._drop_all(unused)
 
     def _make(self, config: ExchangeConfig) -> Exchange:
         routing = self._routing
@@ -174,9 +181,16 @@ class Exchanges(Companion):
         if not exchange.is_predeclared:
             routing.dispatcher.tables.occupy(EXCHANGE_BYTES + NAME_FACTOR * len(name))
             routing.meter.work += ADDRESS_UNITS
+            routing.events.emit(ExchangeAdded(name, config.type.value))
         return exchange
 
-    def _drop(self, exchange: Exchange, unused: list[Exchange]) -> None:
+    def _drop_all(self, unused: list[Exchange]) -> None:
+        """Remove exchanges without bindings, and those that end with them."""
+        # A loop rather than a recursion, because exchanges may be chained to any length.
+        while unused:
+            self._drop(unused.pop(), unused, "its last binding was removed")
+
+    def _drop(self, exchange: Exchange, unused: list[Exchange], reason: str) -> None:
         """Remove one exchange, and note those that end with it."""
         if exchange.is_deleted:
             return
@@ -194,6 +208,23 @@ class Exchanges(Companion):
         routing.dispatcher.tables.vacate(EXCHANGE_BYTES + NAME_FACTOR * len(exchange.name))
         routing.meter.work += ADDRESS_UNITS
         self._kept.forget_exchange(exchange)
+        routing.events.emit(ExchangeRemoved(exchange.name, reason))
+        if exchange.watchers:
+            routing.dispatcher.slices.start(self._tell_watchers(exchange, reason))
+
+    def _tell_watchers(self, exchange: Exchange, reason: str) -> Steps:
+        """Tell what watches an exchange that it is gone, in slices: any number of clients may send to it."""
+        meter = self._routing.meter
+        end = meter.work + SLICE_UNITS
+        while exchange.watchers:
+            watcher, tell = next(iter(exchange.watchers.items()))
+            del exchange.watchers[watcher]
+            tell(reason)
+            meter.work += 1
+            if meter.work >= end:
+                yield None
+                end = meter.work + SLICE_UNITS
+        return None
 
     def _note_unused(self, exchange: Exchange, unused: list[Exchange]) -> None:
         """Note an exchange that ends because its last binding is gone; an alternate of another one stays."""
@@ -297,6 +328,8 @@ class Exchanges(Companion):
         source.address.unrouted_reported = False
         if binding.is_stored and not is_restored:
             self._kept.keep_binding(binding)
+        if routing.events.wants(ExchangeBound):
+            routing.events.emit(ExchangeBound(source.name, key, destination.name, destination.is_queue))
         return True
 
     def unbind(self, source: Exchange, key: str, destination: Destination) -> bool:
@@ -331,6 +364,10 @@ class Exchanges(Companion):
         self._routing.meter.work += BINDING_UNITS
         if binding.is_stored:
             self._kept.forget_binding(binding)
+        events = self._routing.events
+        if events.wants(ExchangeUnbound):
+            key, is_queue, destination = binding.identity
+            events.emit(ExchangeUnbound(source.name, key, destination, is_queue))
 
     def _count(self, queue: Queue, difference: int) -> None:
         name = queue.address.name
@@ -345,8 +382,7 @@ class Exchanges(Companion):
         unused: list[Exchange] = []
         for source in sources:
             self._note_unused(source, unused)
-        while unused:
-            self._drop(unused.pop(), unused)
+        self._drop_all(unused)
 
     # -- what happens to queues --------------------------------------------------------------------------------
 
