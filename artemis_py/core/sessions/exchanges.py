@@ -4,27 +4,24 @@ An exchange has the permissions of its name: SEND to publish, CONSUME to bind so
 DELETE_ADDRESS for the exchange itself. What is bound to an exchange, or is its alternate, needs SEND.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from mypy_extensions import mypyc_attr
 
 from artemis_py.core.addresses.address import Address
 from artemis_py.core.messages.message import Message
-from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.names.syntax import FQQN_SEPARATOR
 from artemis_py.core.queues.dispatcher import QUEUE_PARTS
-from artemis_py.core.routing.exchanges.arguments import SELECTOR as SELECTOR
-from artemis_py.core.routing.exchanges.arguments import Scalar as Scalar
+from artemis_py.core.routing.exchanges.arguments import Scalar
 from artemis_py.core.routing.exchanges.exchange import Exchange
 from artemis_py.core.routing.exchanges.exchanges import DEFAULT_EXCHANGE
 from artemis_py.core.routing.transaction import Transaction
 from artemis_py.core.runtime.access import Permission
 from artemis_py.core.sessions.inlet import Inlet
 from artemis_py.core.sessions.producer import Producer
-from artemis_py.core.sessions.subscriptions import Lifetime, Subscription
-from artemis_py.core.settings.exchange_config import Destination, ExchangeConfig, ExchangeLifetime, ExchangeType
-from artemis_py.errors import ExchangeDeleted, Refusal
+from artemis_py.core.settings.exchange_config import Destination, ExchangeConfig, ExchangeLifetime
+from artemis_py.errors import ExchangeDeleted
 
 if TYPE_CHECKING:
     from artemis_py.core.sessions.session import Session
@@ -146,41 +143,6 @@ def open_named_exchange(
     exchange, key = found
     is_refused = exchange.rejects if rejects is None else rejects
     return open_exchange_producer(session, exchange, key, keys, rejects), is_refused
-
-
-def exchange_to_consume(
-    session: "Session", text: str, wants_topic: bool
-) -> tuple[str, ExchangeType, str | None] | None:
-    """Return the name and type of the exchange, and the key, that a consumer means by `exchange` or `exchange/key`.
-
-    None if the text means no exchange: a queue or an address of that name comes first, unless the client `wants_topic`.
-    """
-    domain = session.domain
-    if FQQN_SEPARATOR in text or (not wants_topic and (text in domain.queues or text in domain.addresses)):
-        return None
-    found = domain.exchanges.named_in(text)
-    return None if found is None else (found[0].name, found[0].config.type, found[1])
-
-
-def subscribe_to_exchange(
-    session: "Session", name: str, keys: Iterable[str], arguments: Mapping[str, Scalar]
-) -> Subscription:
-    """Make a temporary queue and bind it to an exchange by each key; by its own name if there are none.
-
-    Raises NotAuthorized, NoSuchExchange, LimitExceeded, InvalidFilter, InvalidRequest; there is no queue then.
-    """
-    exchanges = session.domain.exchanges
-    exchange = exchanges.exchange(name)
-    session.check(Permission.CONSUME, name)
-    queue = session.create_temporary_queue(RoutingType.MULTICAST)
-    try:
-        for key in list(keys) or [queue.name]:
-            session.domain.dispatcher.check_tables(f"a binding of exchange '{name}'", QUEUE_PARTS)
-            exchanges.bind(exchange, key, Destination(queue.name, is_queue=True), arguments)
-    except Refusal:
-        session.drop_temporary(queue, "it could not be bound")
-        raise
-    return Subscription(queue, Lifetime.TEMPORARY, True)
 
 
 def open_default_producer(session: "Session", keys: RoutingKeys, rejects: bool) -> Producer:

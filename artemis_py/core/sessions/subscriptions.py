@@ -174,11 +174,11 @@ class Subscriptions:
             # Checked first: otherwise the client would learn whether the queue exists.
             session.check(Permission.CONSUME, spec.address, name)
             if queue is not None and is_fit:
-                return Subscription(queue, _lifetime(spec))
+                return Subscription(queue, lifetime_of(spec))
             if queue is not None:
-                self._discard(queue)
+                self.discard(queue)
             self.require_address(spec.address, RoutingType.MULTICAST)
-            return Subscription(session.create_queue(_config(name, spec)), _lifetime(spec), True)
+            return Subscription(session.create_queue(config_of(name, spec, spec.address)), lifetime_of(spec), True)
         if is_named:
             raise QueueExists(f"the names for a queue of '{spec.address}' are taken by other subscriptions")
         self.require_address(spec.address, RoutingType.MULTICAST)
@@ -196,8 +196,8 @@ class Subscriptions:
             return False
         return self._session.owns(queue) and (spec.shared or not queue.consumers)
 
-    def _discard(self, queue: Queue) -> None:
-        """Delete a queue that has another address or filter. Raises QueueExists if it is in use, NotAuthorized."""
+    def discard(self, queue: Queue) -> None:
+        """Delete the queue of a subscription that has changed. Raises QueueExists if it is in use, NotAuthorized."""
         if queue.consumers:
             raise QueueExists(
                 f"subscription '{queue.name}' is in use on address '{queue.address.name}' with "
@@ -255,16 +255,18 @@ def goes(subscription: Subscription, force: bool) -> bool:
     return force or not queue.consumers
 
 
-def _lifetime(spec: SubscriptionSpec) -> Lifetime:
+def lifetime_of(spec: SubscriptionSpec) -> Lifetime:
+    """Return when the queue of a subscription is deleted."""
     if spec.durable:
         return Lifetime.UNTIL_UNSUBSCRIBED
     return Lifetime.WHILE_CONSUMED if spec.shared else Lifetime.TEMPORARY
 
 
-def _config(name: str, spec: SubscriptionSpec) -> QueueConfig:
+def config_of(name: str, spec: SubscriptionSpec, address: str) -> QueueConfig:
+    """Return the queue to be created for a subscription."""
     return QueueConfig(
         name=name,
-        address=spec.address,
+        address=address,
         routing_type=RoutingType.MULTICAST,
         durable=spec.durable,
         filter=None if spec.filter is None else spec.filter.text,

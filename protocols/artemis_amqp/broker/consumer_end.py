@@ -14,7 +14,7 @@ from artemis_amqp.broker.dynamic_nodes import create_node
 from artemis_amqp.broker.exchange_sources import ExchangeSource, open_exchange_source, read_exchange_source
 from artemis_amqp.broker.lingering import NEVER, Lingering, complete_deliveries, may_linger, resumption_timeout_s
 from artemis_amqp.broker.link_end import LinkEnd, Parting
-from artemis_amqp.broker.subscriptions import COPY, Subscription, find_durable, open_node, open_source
+from artemis_amqp.broker.subscriptions import COPY, Subscription, find_durable, link_priority, open_node, open_source
 from artemis_amqp.broker.termini import UNSETTLED_STATE, SuspendedSource
 from artemis_amqp.engine import errors
 from artemis_amqp.engine.extensions import CREATED
@@ -24,6 +24,7 @@ from artemis_amqp.engine.types import Symbol
 from artemis_py.core.queues.consumer import FAILED, Consumer
 from artemis_py.core.queues.cursors.range_reader import RangeReader
 from artemis_py.core.queues.reference import Reference
+from artemis_py.core.sessions.exchange_subscriptions import subscribed_exchange
 from artemis_py.errors import NoSuchQueue, Refusal
 
 if TYPE_CHECKING:
@@ -113,11 +114,12 @@ class ConsumerEnd(LinkEnd):
         """Subscribe to an exchange; the binding has the selector, and the answer the filters that are in force."""
         if filters.range is not None:
             raise errors.Condition(errors.INVALID_FIELD, "a new subscription has no messages, hence no range of them")
-        session = self.handler.core_session
-        subscription = open_exchange_source(session, wanted, filters.combined(self.handler.container_id))
+        selector = filters.combined(self.handler.container_id)
+        subscription = open_exchange_source(self.handler, self.attach, source, wanted, selector)
         answer = _answer(source, source.address, filters)
-        applied = {**filters.applied, **wanted.applied}
-        return Subscription(of=subscription), evolve(answer, filter=applied or None, distribution_mode=COPY), filters
+        answer = evolve(answer, filter={**filters.applied, **wanted.applied} or None, distribution_mode=COPY)
+        priority = link_priority(self.attach, cut_parameters(source.address or "")[1])
+        return Subscription(of=subscription, priority=priority), answer, filters
 
     def _missing(self, source: Source) -> str | None:
         """Return the name of a source that does not exist yet; None if it does.
@@ -137,7 +139,7 @@ class ConsumerEnd(LinkEnd):
         if found is None:
             text = f"there is no durable subscription '{self.attach.name}' of '{self.handler.container_id}'"
             raise NoSuchQueue(text)
-        name = found.queue.address.name
+        name = subscribed_exchange(self.handler.core_session, found.queue) or found.queue.address.name
         answer = Source(address=name, durable=UNSETTLED_STATE, expiry_policy=NEVER, distribution_mode=COPY)
         return found, answer, SourceFilters()
 

@@ -1,20 +1,28 @@
-"""Links that receive through an exchange: a temporary queue, bound as the source asks for (qpid-exchanges §13)."""
+"""Links that receive through an exchange: a queue for the link, bound as the source asks for (qpid-exchanges §13)."""
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from attrs import frozen
 
-from artemis_amqp.broker.addressing import SHARED, routing_type_of
-from artemis_amqp.engine import errors
-from artemis_amqp.engine.performatives import Source
+from artemis_amqp.broker.addressing import routing_type_of
+from artemis_amqp.broker.subscriptions import spec_of
+from artemis_amqp.engine.performatives import Attach, Source
 from artemis_amqp.engine.types import Described, Symbol
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.selectors.filter import Filter
-from artemis_py.core.sessions.exchanges import SELECTOR, Scalar, exchange_to_consume, subscribe_to_exchange
+from artemis_py.core.sessions.exchange_subscriptions import (
+    SELECTOR,
+    Scalar,
+    exchange_to_consume,
+    subscribe_to_exchange,
+)
 from artemis_py.core.sessions.session import Session
 from artemis_py.core.sessions.subscriptions import Subscription
 from artemis_py.core.settings.exchange_config import ExchangeType
 from artemis_py.errors import InvalidRequest
+
+if TYPE_CHECKING:
+    from artemis_amqp.broker.handler import AmqpHandler
 
 # Filters of a source that are about the binding, by their descriptors, and the type of exchange that each is for.
 _KEY_FILTERS: Final = {
@@ -42,7 +50,7 @@ class ExchangeSource:
 def read_exchange_source(session: Session, source: Source, name: str) -> ExchangeSource | None:
     """Return what a source asks for, if its address means an exchange.
 
-    Raises Condition for a subscription that cannot be, InvalidRequest for one that would never get anything.
+    Raises InvalidRequest for a subscription that would never get anything.
     """
     routing_type = routing_type_of(source.capabilities)
     if routing_type is RoutingType.ANYCAST:
@@ -51,9 +59,6 @@ def read_exchange_source(session: Session, source: Source, name: str) -> Exchang
     if found is None:
         return None
     exchange, kind, key = found
-    if source.durable > 0 or SHARED in source.capabilities:
-        text = f"durable and shared subscriptions to an exchange, here '{exchange}', are not supported: bind a queue"
-        raise errors.Condition(errors.NOT_IMPLEMENTED, text)
     keys = [] if key is None else [key]
     arguments: dict[str, Scalar] = {}
     applied: dict[Symbol, object] = {}
@@ -76,9 +81,15 @@ def read_exchange_source(session: Session, source: Source, name: str) -> Exchang
     return ExchangeSource(exchange, tuple(dict.fromkeys(keys)), arguments, applied)
 
 
-def open_exchange_source(session: Session, wanted: ExchangeSource, selector: Filter | None) -> Subscription:
-    """Make the queue of a subscription, bound as the source asks for. Raises a kind of Refusal."""
+def open_exchange_source(
+    handler: "AmqpHandler", attach: Attach, source: Source, wanted: ExchangeSource, selector: Filter | None
+) -> Subscription:
+    """Find or create the queue of a subscription, bound as the source asks for. Raises a kind of Refusal.
+
+    The selector belongs to the binding, so that a changed one is a changed subscription.
+    """
     arguments = dict(wanted.arguments)
     if selector is not None:
         arguments[SELECTOR] = selector.text
-    return subscribe_to_exchange(session, wanted.exchange, wanted.keys, arguments)
+    spec = spec_of(handler, attach, source, wanted.exchange, None)
+    return subscribe_to_exchange(handler.core_session, spec, wanted.keys, arguments)

@@ -65,7 +65,7 @@ def open_source(handler: "AmqpHandler", attach: Attach, source: Source, filters:
     routing_type = routing_type_of(source.capabilities)
     if routing_type is None:
         routing_type = prefixed
-    priority = _link_priority(attach, priority)
+    priority = link_priority(attach, priority)
     browse = source.distribution_mode == COPY
     is_topic = routing_type is RoutingType.MULTICAST or (
         routing_type is None and session.subscriptions.routing_types(name) == {RoutingType.MULTICAST}
@@ -76,7 +76,7 @@ def open_source(handler: "AmqpHandler", attach: Attach, source: Source, filters:
     elif is_topic:
         if filters.range is not None and not browse:
             raise errors.Condition(errors.INVALID_FIELD, "a sequence range is for browsers: distribution-mode copy")
-        spec = _spec(handler, attach, source, name, filters.combined(handler.container_id))
+        spec = spec_of(handler, attach, source, name, filters.combined(handler.container_id))
         return Subscription(of=session.subscribe(spec), priority=priority)
     if routing_type is not None and not _is_exempt(handler, name, queue_name, routing_type):
         session.subscriptions.require_address(name, routing_type)
@@ -107,8 +107,13 @@ def _is_exempt(handler: "AmqpHandler", name: str, queue_name: str | None, routin
     )
 
 
-def _spec(handler: "AmqpHandler", attach: Attach, source: Source, name: str, wanted: Filter | None) -> SubscriptionSpec:
-    """Return the spec of a subscription to a multicast address; one that is neither durable nor shared has no name."""
+def spec_of(
+    handler: "AmqpHandler", attach: Attach, source: Source, name: str, wanted: Filter | None
+) -> SubscriptionSpec:
+    """Return the spec of a subscription to a multicast address or an exchange of this name.
+
+    One that is neither durable nor shared has no name.
+    """
     is_durable, is_shared = source.durable > 0, SHARED in source.capabilities
     if not is_durable and not is_shared:
         return SubscriptionSpec(name, filter=wanted)
@@ -136,7 +141,7 @@ def _subscription_name(
     )
 
 
-def _link_priority(attach: Attach, default: int) -> int:
+def link_priority(attach: Attach, default: int) -> int:
     """Return the consumer's priority: the link property `priority` beats the address' parameter."""
     for key, value in (attach.properties or {}).items():
         if key == "priority" and isinstance(value, int) and not isinstance(value, bool):

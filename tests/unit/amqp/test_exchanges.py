@@ -21,11 +21,12 @@ from artemis_amqp.engine.performatives import (
 )
 from artemis_amqp.engine.types import Described, Symbol, UInt, ULong
 from artemis_amqp.messages.arrival import split_sections
+from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.settings.exchange_config import Unroutable
 from artemis_py.errors import MalformedFrame
 from tests.amqp_broker import Broker, Peer, bodies, only, value
 from tests.core_harness import make_queue, send, settle_down
-from tests.unit.core.exchange_world import bind, make_exchange, make_queues, to_queue
+from tests.unit.core.exchange_world import bind, make_exchange, make_queues, publish, to_queue
 
 DISCARD, REJECT = Symbol("DISCARD_UNROUTABLE"), Symbol("REJECT_UNROUTABLE")
 
@@ -368,8 +369,12 @@ def test_a_subscription_ends_with_its_link(ends: str) -> None:
 REFUSED: list[tuple[Source, str, str]] = [
     (Source(address="amq.direct"), "amqp:invalid-field", "needs a key"),
     (Source(address="amq.match"), "amqp:invalid-field", "needs a filter"),
-    (Source(address="amq.topic", durable=2), "amqp:not-implemented", "durable and shared"),
-    (Source(address="amq.topic", capabilities=(Symbol("shared"),)), "amqp:not-implemented", "durable and shared"),
+    (Source(address="amq.direct", durable=2), "amqp:invalid-field", "needs a key"),
+    (
+        Source(address="amq.topic", durable=2, filter={Symbol("t"): Described(TOPIC_BINDING, "a" + ".a" * 300)}),
+        "amqp:invalid-field",
+        "256",
+    ),
     (
         Source(address="amq.match", filter={Symbol("h"): Described(HEADERS_BINDING, {"a": [1]})}),
         "amqp:invalid-field",
@@ -388,6 +393,193 @@ def test_subscriptions_that_are_refused(source: Source, condition: str, text: st
     assert text in detach.error.description
     assert not broker.domain.queues
     assert not broker.domain.addresses
+
+
+SHARED, GLOBAL = Symbol("shared"), Symbol("global")
+
+NAMES: list[tuple[int, tuple[Symbol, ...], str]] = [
+    (2, (), "me.sub"),
+    (1, (), "me.sub"),
+    (2, (SHARED,), "me.sub"),
+    (0, (SHARED,), "me.sub:shared-volatile"),
+    (2, (SHARED, GLOBAL), "sub:global"),
+    (0, (SHARED, GLOBAL), "sub:shared-volatile:global"),
+]
+
+
+def subscribe(peer: Peer, address: str = "amq.topic/a.*", name: str = "sub", handle: int = 0, **fields: Any) -> Any:
+    """Attach to a durable subscription through an exchange; the answer of the broker."""
+    options: dict[str, Any] = {"durable": 2, "expiry_policy": Symbol("never"), **fields}
+    frames = peer.receive(Source(address=address, **options), name=name, handle=handle, credit=0)
+    return [each for _, each, _ in frames if isinstance(each, Attach | Detach)][-1]
+
+
+@pytest.mark.parametrize(("durable", "capabilities", "name"), NAMES)
+def test_a_subscription_has_the_name_that_one_to_an_address_has(
+    durable: int, capabilities: tuple[Symbol, ...], name: str
+) -> None:
+    """Its address has it, too, and the exchange leads there."""
+    broker = Broker()
+    peer = broker.connect("me")
+    link = "sub|volatile1" if SHARED in capabilities else "sub"
+    answer = subscribe(peer, name=link, durable=durable, capabilities=capabilities)
+
+    (queue,) = broker.domain.queues.values()
+    assert (queue.name, queue.address.name, queue.durable) == (name, name, durable > 0)
+    assert (answer.source.address, answer.source.durable) == ("amq.topic/a.*", durable)
+    assert (answer.source.capabilities, answer.source.distribution_mode) == (capabilities, "copy")
+    assert [binding.key for binding in broker.domain.exchanges.bindings_of(queue)] == ["a.*"]
+
+
+def test_a_durable_subscription_collects_while_its_client_is_away() -> None:
+    """It is found again by its name, and ends when the client closes the link: queue, address and binding."""
+    broker = Broker()
+    subscribe(broker.connect("me"))
+    (queue,) = broker.domain.queues.values()
+    for ending in (Detach(handle=0), End(), None):
+        peer = broker.connect("me")
+        answer = subscribe(peer)
+        assert broker.domain.queue("me.sub") is queue
+        if ending is not None:
+            peer.say(ending)
+        peer.connection.connection_lost()
+        settle_down(broker.domain)
+        publish(broker.domain, "amq.topic", "a.b")
+
+    assert isinstance(answer, Attach)
+    assert queue.message_count == 3
+    peer = broker.connect("me")
+    assert len(bodies([*peer.receive(Source(address="amq.topic/a.*", durable=2), name="sub")])) == 3
+    peer.say(Detach(handle=0, closed=True))
+    assert not broker.domain.queues
+    assert not broker.domain.addresses
+    assert not broker.domain.exchanges.exchange("amq.topic").bindings
+
+
+SELECTOR_FILTER = Symbol("apache.org:selector-filter:string")
+
+CHANGES: list[tuple[str, str, dict[Symbol, object], bool]] = [
+    ("amq.topic/a.*", "amq.topic/a.*", {}, False),
+    ("amq.topic/a.*", "amq.topic", {Symbol("k"): Described(TOPIC_BINDING, "a.*")}, False),
+    ("amq.topic/a.*", "amq.topic/a.#", {}, True),
+    ("amq.topic/a.*", "amq.topic", {}, True),
+    ("amq.topic/a.*", "amq.fanout/a.*", {}, True),
+    ("amq.topic/a.*", "amq.topic/a.*", {Symbol("s"): Described(SELECTOR_FILTER, "a = 1")}, True),
+    ("amq.topic/a.*", "some.address", {}, True),
+    ("some.address", "amq.topic/a.*", {}, True),
+    ("amq.match", "amq.match", {Symbol("h"): Described(HEADERS_BINDING, {"a": UInt(1)})}, False),
+    ("amq.match", "amq.match", {Symbol("h"): Described(HEADERS_BINDING, {"a": True})}, True),
+    ("amq.match", "amq.match", {Symbol("h"): Described(HEADERS_BINDING, {"a": 1, "b": 1})}, True),
+]
+
+
+@pytest.mark.parametrize(("before", "after", "filters", "is_changed"), CHANGES)
+def test_a_subscription_that_has_changed_is_made_again(
+    before: str, after: str, filters: dict[Symbol, object], is_changed: bool
+) -> None:
+    """As one to an address: its messages are gone, and what it was bound to. Used by a client, it is refused."""
+    broker = Broker()
+    first = broker.connect("me")
+    topic = () if before.startswith("amq") else (Symbol("topic"),)
+    headers = {Symbol("h"): Described(HEADERS_BINDING, {"a": 1})} if before == "amq.match" else None
+    subscribe(first, before, capabilities=topic, filter=headers)
+    queue = broker.domain.queue("me.sub")
+    first.connection.connection_lost()
+    topic = () if after.startswith("amq") else (Symbol("topic"),)
+
+    peer = broker.connect("me")
+    assert isinstance(subscribe(peer, after, capabilities=topic, filter=filters), Attach)
+
+    assert (broker.domain.queue("me.sub") is not queue) is is_changed
+    assert queue.is_deleted is is_changed
+    assert len(broker.domain.exchanges.bindings_of(broker.domain.queue("me.sub"))) == (after != "some.address")
+    assert not broker.domain.exchanges.bindings_of(queue) or not is_changed
+
+
+def test_a_subscription_in_use_is_not_changed() -> None:
+    """The second client of a global subscription that wants another key is refused."""
+    broker = Broker()
+    subscribe(broker.connect("one"), capabilities=(SHARED, GLOBAL))
+    refused = subscribe(broker.connect("two"), "amq.topic/b", capabilities=(SHARED, GLOBAL))
+
+    assert (refused.error.condition, "in use" in refused.error.description) == ("amqp:illegal-state", True)
+    assert [each.key for each in broker.domain.exchanges.exchange("amq.topic").bindings.values()] == ["a.*"]
+
+
+def test_bindings_that_an_administrator_added_stay_when_a_client_comes_back() -> None:
+    """What the client asked for is there, so nothing has changed for it, and no message is lost."""
+    broker = Broker()
+    subscribe(broker.connect("me"))
+    queue = broker.domain.queue("me.sub")
+    bind(broker.domain, "amq.topic", "b", "me.sub")
+    publish(broker.domain, "amq.topic", "b")
+
+    subscribe(broker.connect("me"))
+
+    assert broker.count("me.sub") == 1
+    assert {each.key for each in broker.domain.exchanges.bindings_of(queue)} == {"a.*", "b"}
+
+
+def test_links_share_a_subscription() -> None:
+    """One that is not durable ends with the last of them."""
+    broker = Broker()
+    one, two = broker.connect("me"), broker.connect("me")
+    for number, peer in enumerate((one, two)):
+        source = Source(address="amq.topic/a.*", capabilities=(SHARED,))
+        peer.receive(source, name=f"sub|volatile{number}")
+    for key in ("a.1", "a.2", "a.3", "b.4"):
+        publish(broker.domain, "amq.topic", key)
+
+    assert sorted((len(bodies(one.hear())), len(bodies(two.hear())))) == [1, 2]
+    one.say(Detach(handle=0, closed=True))
+    assert "me.sub:shared-volatile" in broker.domain.queues
+    two.say(Detach(handle=0, closed=True))
+    assert not broker.domain.queues
+    assert not broker.domain.exchanges.exchange("amq.topic").bindings
+
+
+def test_a_client_asks_for_a_subscription_and_ends_it() -> None:
+    """With an attach that has no source, as JMS clients unsubscribe: the answer names the exchange."""
+    broker = Broker()
+    peer = broker.connect("me")
+    subscribe(peer)
+    peer.say(Detach(handle=0))
+    attach = Attach(name="sub", handle=0, role=True, source=None, target=Target())
+
+    answer = only(peer.say(attach), Attach)
+    peer.say(Detach(handle=0, closed=True))
+
+    assert (answer.source.address, answer.source.durable) == ("amq.topic", 2)
+    assert not broker.domain.queues
+
+
+def test_a_receiver_is_detached_when_its_queue_is_deleted_and_not_with_its_exchange() -> None:
+    """What waits in the queue is still delivered; nothing more comes, because the binding is gone."""
+    broker = Broker()
+    make_exchange(broker.domain, "e", "fanout")
+    peer = broker.connect("me")
+    peer.receive(Source(address="e", durable=2), name="sub", credit=1)
+    publish(broker.domain, "e")
+    publish(broker.domain, "e")
+    broker.domain.exchanges.delete(broker.domain.exchanges.exchange("e"))
+
+    frames = [*peer.hear(), *peer.say(peer.credit(0, 10, delivery_count=1))]
+    assert len(bodies(frames)) == 2
+    assert not [each for _, each, _ in frames if isinstance(each, Detach)]
+    broker.domain.delete_queue("me.sub", force=True)
+    assert only(peer.hear(), Detach).error.condition == "amqp:resource-deleted"
+
+
+def test_the_name_of_a_subscription_may_be_taken() -> None:
+    """By an address for queues: the client is told, and nothing is left behind."""
+    broker = Broker()
+    broker.domain.create_address("me.sub", frozenset((RoutingType.ANYCAST,)))
+
+    refused = subscribe(broker.connect("me"))
+
+    assert (refused.error.condition, "for queues" in refused.error.description) == ("amqp:illegal-state", True)
+    assert not broker.domain.queues
+    assert not broker.domain.exchanges.exchange("amq.topic").bindings
 
 
 def test_consuming_from_a_name_that_could_mean_both_means_the_queue() -> None:

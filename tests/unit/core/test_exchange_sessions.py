@@ -10,6 +10,7 @@ from artemis_py.core.routing.domain import Domain
 from artemis_py.core.runtime.access import Permission, Subject
 from artemis_py.core.runtime.background import SLICE_UNITS
 from artemis_py.core.services.xid import Xid
+from artemis_py.core.sessions.exchange_subscriptions import subscribe_to_exchange
 from artemis_py.core.sessions.exchanges import (
     RoutingKeys,
     bind,
@@ -17,7 +18,6 @@ from artemis_py.core.sessions.exchanges import (
     delete_exchange,
     open_default_producer,
     open_exchange_producer,
-    subscribe_to_exchange,
     unbind,
     update_exchange,
 )
@@ -343,11 +343,11 @@ def test_a_subscription_needs_what_its_exchange_and_a_temporary_queue_need() -> 
     name = "amq.topic"
     domain.access = Only(*[(Permission.CONSUME, name)])
     with pytest.raises(NotAuthorized, match="createAddress"):
-        subscribe_to_exchange(session, name, ["#"], {})
+        subscribe_to_exchange(session, SubscriptionSpec(name), ["#"], {})
 
     domain.access = All(but=(Permission.CONSUME, name))
     with pytest.raises(NotAuthorized, match="consume"):
-        subscribe_to_exchange(session, name, ["#"], {})
+        subscribe_to_exchange(session, SubscriptionSpec(name), ["#"], {})
     assert not domain.queues
     assert not domain.addresses
 

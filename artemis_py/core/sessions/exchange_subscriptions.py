@@ -1,0 +1,153 @@
+"""Subscriptions through an exchange: a queue for a subscriber, on an address of its own name, and its bindings.
+
+Names, lifetimes and permissions of the queue are those of other subscriptions (`subscriptions`). Which messages it gets
+is decided by its bindings, which the protocol reads from what the client asks for.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from artemis_py.core.names.routing_type import RoutingType
+from artemis_py.core.names.syntax import FQQN_SEPARATOR
+from artemis_py.core.queues.dispatcher import QUEUE_PARTS
+from artemis_py.core.queues.queue import Queue
+from artemis_py.core.routing.exchanges.arguments import SELECTOR as SELECTOR
+from artemis_py.core.routing.exchanges.arguments import Scalar as Scalar
+from artemis_py.core.routing.exchanges.arguments import check_arguments
+from artemis_py.core.routing.exchanges.exchange import Exchange
+from artemis_py.core.runtime.access import Permission
+from artemis_py.core.sessions.subscriptions import Lifetime, Subscription, SubscriptionSpec, config_of, lifetime_of
+from artemis_py.core.settings.exchange_config import Destination, ExchangeType
+from artemis_py.errors import QueueExists, Refusal, RoutingTypeMismatch
+
+if TYPE_CHECKING:
+    from artemis_py.core.sessions.session import Session
+
+
+def exchange_to_consume(
+    session: "Session", text: str, wants_topic: bool
+) -> tuple[str, ExchangeType, str | None] | None:
+    """Return the name and type of the exchange, and the key, that a consumer means by `exchange` or `exchange/key`.
+
+    None if the text means no exchange: a queue or an address of that name comes first, unless the client `wants_topic`.
+    """
+    domain = session.domain
+    if FQQN_SEPARATOR in text or (not wants_topic and (text in domain.queues or text in domain.addresses)):
+        return None
+    found = domain.exchanges.named_in(text)
+    return None if found is None else (found[0].name, found[0].config.type, found[1])
+
+
+def subscribe_to_exchange(
+    session: "Session", spec: SubscriptionSpec, keys: Iterable[str], arguments: Mapping[str, Scalar]
+) -> Subscription:
+    """Find or create the queue of a subscription to the exchange `spec.address`, bound by each key with the arguments.
+
+    Without keys the name of the queue is its key. An unused queue with other bindings is replaced if `spec.recreates`
+    says so; bindings that somebody added do not count. Raises NotAuthorized, NoSuchExchange, LimitExceeded,
+    InvalidFilter, InvalidRequest, RoutingTypeMismatch; QueueExists as `Subscriptions.subscribe`. There is no new queue
+    then.
+    """
+    exchange = session.domain.exchanges.exchange(spec.address)
+    wanted = check_arguments(arguments)
+    session.check(Permission.CONSUME, exchange.name)
+    wanted_keys = list(keys)
+    is_named = False
+    for name in spec.names:
+        is_named = True
+        queue = session.domain.queues.get(name)
+        is_fit = queue is not None and _fits(session, queue, spec, exchange, wanted_keys, wanted)
+        if queue is not None and not is_fit and not spec.recreates:
+            continue
+        # Checked first: otherwise the client would learn whether the queue exists.
+        session.check(Permission.CONSUME, name, name)
+        if queue is not None and is_fit:
+            _bind(session, exchange, queue, wanted_keys, wanted)
+            return Subscription(queue, lifetime_of(spec))
+        if queue is not None:
+            session.subscriptions.discard(queue)
+        queue = _create(session, name, spec)
+        _bind_new(session, exchange, queue, wanted_keys, wanted)
+        return Subscription(queue, lifetime_of(spec), True)
+    if is_named:
+        raise QueueExists(f"the names for a queue of exchange '{exchange.name}' are taken by other subscriptions")
+    text = None if spec.filter is None else spec.filter.text
+    queue = session.create_temporary_queue(RoutingType.MULTICAST, None, text, spec.ring_size)
+    _bind_new(session, exchange, queue, wanted_keys, wanted)
+    return Subscription(queue, Lifetime.TEMPORARY, True)
+
+
+def subscribed_exchange(session: "Session", queue: Queue) -> str | None:
+    """Return the name of the exchange that a subscription collects from; None if it collects from its address."""
+    if queue.address.name != queue.name:
+        return None
+    for binding in session.domain.exchanges.bindings_of(queue):
+        return binding.source.name
+    return None
+
+
+def _fits(
+    session: "Session",
+    queue: Queue,
+    spec: SubscriptionSpec,
+    exchange: Exchange,
+    keys: list[str],
+    arguments: dict[str, Scalar],
+) -> bool:
+    """Tell whether an existing queue can serve the subscription; one that is not replaced is bound again if needed."""
+    if spec.recreates:
+        if queue.configuration_managed:
+            return True
+        is_same = queue.address.name == queue.name and queue.filter == spec.filter
+        return is_same and all(_is_bound(exchange, key, queue, arguments) for key in keys or [queue.name])
+    if queue.address.name != queue.name or queue.settings.max_consumers != spec.max_consumers:
+        return False
+    return session.owns(queue) and (spec.shared or not queue.consumers)
+
+
+def _is_bound(exchange: Exchange, key: str, queue: Queue, arguments: dict[str, Scalar]) -> bool:
+    """Tell whether a queue is bound by a key, with equal arguments: 1, 1.0 and true are three values."""
+    binding = exchange.bindings.get((key, True, queue.name))
+    if binding is None or binding.arguments != arguments:
+        return False
+    return all(type(value) is type(arguments[name]) for name, value in binding.arguments.items())
+
+
+def _create(session: "Session", name: str, spec: SubscriptionSpec) -> Queue:
+    """Create the queue, and its address if there is none. Raises a kind of Refusal."""
+    domain = session.domain
+    address = domain.addresses.get(name)
+    if address is not None and RoutingType.MULTICAST not in address.routing_types:
+        raise RoutingTypeMismatch(
+            f"a queue '{name}' for the subscription needs an address of this name for topics, and it is for queues"
+        )
+    if address is None:
+        session.create_address(name, frozenset((RoutingType.MULTICAST,)), auto_created=True)
+    try:
+        return session.create_queue(config_of(name, spec, name))
+    except Refusal:
+        if address is None:
+            domain.delete_address(name, reason="its queue was refused")
+        raise
+
+
+def _bind_new(
+    session: "Session", exchange: Exchange, queue: Queue, keys: list[str], arguments: dict[str, Scalar]
+) -> None:
+    """Bind a queue that was created for a subscription. Raises a kind of Refusal; there is no queue then."""
+    address = queue.address
+    try:
+        _bind(session, exchange, queue, keys, arguments)
+    except Refusal:
+        session.drop_temporary(queue, "it could not be bound")
+        if address.auto_created and address.is_unbound and not address.is_deleted:
+            session.domain.delete_address(address.name, reason="its queue could not be bound")
+        raise
+
+
+def _bind(session: "Session", exchange: Exchange, queue: Queue, keys: list[str], arguments: dict[str, Scalar]) -> None:
+    exchanges = session.domain.exchanges
+    destination = Destination(queue.name, is_queue=True)
+    for key in keys or [queue.name]:
+        session.domain.dispatcher.check_tables(f"a binding of exchange '{exchange.name}'", QUEUE_PARTS)
+        exchanges.bind(exchange, key, destination, arguments)
