@@ -79,6 +79,11 @@ class ExchangeExists(Refusal):
 class NoRoute(Refusal):
     """No queue gets the message, and the exchange or the client wants to know."""
 
+    def __init__(self, text: str, is_policy: bool = False) -> None:
+        super().__init__(text)
+        self.is_policy: bool = is_policy
+        """Whether the exchange itself wants such messages to be rejected, whatever the client wants."""
+
 
 class QueueExists(Refusal):
     """A queue of this name already exists; names are unique in the whole broker."""

@@ -42,10 +42,14 @@ _BODY: Final = re.compile(rb"\x00\x53(?:\x77\xa1|\x75\xa0).", re.DOTALL)
 class Broker:
     """A domain in memory, and AMQP's part of it."""
 
-    def __init__(self, settings: dict[str, AddressSettings] | None = None, domain: Domain | None = None) -> None:
+    def __init__(
+        self, settings: dict[str, AddressSettings] | None = None, domain: Domain | None = None, **parameters: str
+    ) -> None:
+        """`parameters` are those of the acceptor."""
         self.domain: Final = make_domain(settings) if domain is None else domain
         self.host: Final = make_host(self.domain)
         self.manager: Final = AmqpProtocolManager(self.host)
+        self.parameters: Final = self.manager.read_parameters("amqp", parameters)
         self._ids: Final = count(1)
 
     def queue(self, name: str = "q", **options: object) -> None:
@@ -71,7 +75,12 @@ class Peer:
     def __init__(self, broker: Broker, number: int, container: str, user: str | None, opening: dict[str, Any]) -> None:
         self.broker: Final = broker
         context = ConnectionContext(
-            connection_id=number, peer="peer", is_loopback=True, authenticator=OpenAuthenticator(), wake=self._wake
+            connection_id=number,
+            peer="peer",
+            is_loopback=True,
+            authenticator=OpenAuthenticator(),
+            parameters=broker.parameters,
+            wake=self._wake,
         )
         self.connection: Final = broker.manager.connect(context)
         self._tags: Final = count(0)

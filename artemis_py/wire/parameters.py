@@ -43,6 +43,12 @@ def parse_parameter(option: Option, text: str) -> object:
     """Turn the text of one parameter into its value. Raises InvalidParameter."""
     if option.kind is Kind.TEXT:
         return text
+    if not isinstance(option.kind, Kind):
+        member = option.kind.__members__.get(text.upper())
+        if member is None:
+            known = " or ".join(option.kind.__members__)
+            raise InvalidParameter(option.name, f'"{text}" is not one of its values; write {known}')
+        return member
     if option.kind is Kind.BOOLEAN:
         if text not in ("true", "false"):
             raise InvalidParameter(

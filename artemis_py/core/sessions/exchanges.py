@@ -21,7 +21,7 @@ from artemis_py.core.runtime.access import Permission
 from artemis_py.core.sessions.inlet import Inlet
 from artemis_py.core.sessions.producer import Producer
 from artemis_py.core.settings.exchange_config import Destination, ExchangeConfig, ExchangeLifetime
-from artemis_py.errors import ExchangeDeleted
+from artemis_py.errors import ExchangeDeleted, NoSuchQueue
 
 if TYPE_CHECKING:
     from artemis_py.core.sessions.session import Session
@@ -93,27 +93,33 @@ class ExchangeInlet(Inlet):
 
 
 class DefaultExchangeInlet(Inlet):
-    """Sends each message to the queue that its routing key names."""
+    """Sends messages to the queues that their routing keys name, which are not created for them."""
 
-    def __init__(self, session: "Session", keys: RoutingKeys, rejects: bool) -> None:
+    def __init__(self, session: "Session", key: str | None, keys: RoutingKeys, rejects: bool) -> None:
         super().__init__()
         self._session: Session = session
+        self._key: str | None = key
+        """Routing key of all messages; None: `_keys` finds that of each."""
         self._keys: RoutingKeys = keys
         self._rejects: bool = rejects
 
     def send(self, message: Message, transaction: Transaction | None, duplicate_id: bytes) -> int:
         """Publish a message. Raises NotAuthorized, and what `Publishing.publish` raises."""
-        key = self._keys.key_of(message, DEFAULT_EXCHANGE)
+        key = self._key
+        if key is None:
+            key = self._keys.key_of(message, DEFAULT_EXCHANGE)
         session = self._session
-        if not duplicate_id:
-            return session.domain.publishing.publish_to_queue(message, key, transaction, session, self._rejects)
-        queue = session.domain.queues.get(key)
-        if queue is not None and session.domain.is_duplicate(queue.address, duplicate_id, transaction):
+        publishing = session.domain.publishing
+        queue = publishing.queue_for(key)
+        # Credit waits for the address of the queue.
+        self.address = None if queue is None else queue.address
+        if queue is None or not duplicate_id:
+            return publishing.publish_to_queue(message, key, transaction, session, self._rejects)
+        if session.domain.is_duplicate(queue.address, duplicate_id, transaction):
             return 0
         message.stored_first = True
-        count = session.domain.publishing.publish_to_queue(message, key, transaction, session, self._rejects)
-        if queue is not None:
-            session.domain.remember(queue.address, duplicate_id, message, transaction)
+        count = publishing.publish_to_queue(message, key, transaction, session, self._rejects)
+        session.domain.remember(queue.address, duplicate_id, message, transaction)
         return count
 
 
@@ -126,6 +132,13 @@ def open_exchange_producer(
     """
     session.check(Permission.SEND, exchange.name)
     return Producer(session, exchange.name, "", ExchangeInlet(session, exchange, key, keys, rejects))
+
+
+def open_exchange_of_name(
+    session: "Session", name: str, key: str | None, keys: RoutingKeys, rejects: bool | None = None
+) -> Producer:
+    """Open a producer for the exchange of this name, as `open_exchange_producer`. Raises NoSuchExchange as well."""
+    return open_exchange_producer(session, session.domain.exchanges.exchange(name), key, keys, rejects)
 
 
 def open_named_exchange(
@@ -147,7 +160,23 @@ def open_named_exchange(
 
 def open_default_producer(session: "Session", keys: RoutingKeys, rejects: bool) -> Producer:
     """Open a producer for the default exchange. The permission is checked for each message, for its queue."""
-    return Producer(session, DEFAULT_EXCHANGE, "", DefaultExchangeInlet(session, keys, rejects))
+    return Producer(session, DEFAULT_EXCHANGE, "", DefaultExchangeInlet(session, None, keys, rejects))
+
+
+def open_queue_producer(session: "Session", name: str, rejects: bool, must_exist: bool) -> Producer:
+    """Open a producer for the default exchange that has the name of a queue as the routing key of all messages.
+
+    Raises NotAuthorized; NoSuchQueue if there is no such queue and it `must_exist`.
+    """
+    queue = session.domain.publishing.queue_for(name)
+    inlet = DefaultExchangeInlet(session, name, RoutingKeys(), rejects)
+    if queue is None:
+        if must_exist:
+            raise NoSuchQueue(f"queue '{name}' does not exist")
+        return Producer(session, DEFAULT_EXCHANGE, name, inlet)
+    session.check(Permission.SEND, queue.address.name, name)
+    inlet.address = queue.address
+    return Producer(session, queue.address.name, name, inlet)
 
 
 def declare_exchange(session: "Session", config: ExchangeConfig) -> Exchange:

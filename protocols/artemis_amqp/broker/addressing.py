@@ -7,6 +7,7 @@ from typing import Final
 
 from attrs import field, frozen
 
+from artemis_amqp.broker.rabbit_addresses import read_source
 from artemis_amqp.engine.extensions import SEQUENCE_RANGE
 from artemis_amqp.engine.filters import NO_LOCAL_CODE, SELECTOR_CODE
 from artemis_amqp.engine.performatives import Source
@@ -75,6 +76,19 @@ def cut_parameters(address: str) -> tuple[str, int]:
                 raise InvalidRequest(f"consumer-priority must be a whole number, not '{text}'") from None
     # A question mark is legal in an address: only parameters we know are cut off.
     return address, 0
+
+
+def split_source(address: str, prefixes: Prefixes, has_rabbit_addresses: bool) -> tuple[str, RoutingType | None, int]:
+    """Return the name that a source means, the routing type of its prefix if it has one, and the consumer's priority.
+
+    Raises InvalidRequest.
+    """
+    queue = read_source(address) if has_rabbit_addresses else None
+    if queue is not None:
+        return queue, None, 0
+    text, priority = cut_parameters(address)
+    name, prefixed = prefixes.strip(text)
+    return name, prefixed, priority
 
 
 @frozen

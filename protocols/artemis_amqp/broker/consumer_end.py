@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from attrs import evolve
 
-from artemis_amqp.broker.addressing import SequenceRange, SourceFilters, cut_parameters, read_filters
+from artemis_amqp.broker.addressing import SequenceRange, SourceFilters, read_filters
 from artemis_amqp.broker.consumers import OutgoingLink
 from artemis_amqp.broker.dynamic_nodes import create_node
 from artemis_amqp.broker.exchange_sources import ExchangeSource, open_exchange_source, read_exchange_source
@@ -105,7 +105,7 @@ class ConsumerEnd(LinkEnd):
 
     def _exchange_source(self, source: Source) -> ExchangeSource | None:
         """Return what is wanted of an exchange, if the address of the source means one."""
-        name, prefixed = self.handler.prefixes.strip(cut_parameters(source.address or "")[0])
+        name, prefixed, _ = self.handler.split_source(source.address or "")
         return None if prefixed is not None else read_exchange_source(self.handler.core_session, source, name)
 
     def _subscribe_to(
@@ -118,7 +118,7 @@ class ConsumerEnd(LinkEnd):
         subscription = open_exchange_source(self.handler, self.attach, source, wanted, selector)
         answer = _answer(source, source.address, filters)
         answer = evolve(answer, filter={**filters.applied, **wanted.applied} or None, distribution_mode=COPY)
-        priority = link_priority(self.attach, cut_parameters(source.address or "")[1])
+        priority = link_priority(self.attach, self.handler.split_source(source.address or "")[2])
         return Subscription(of=subscription, priority=priority), answer, filters
 
     def _missing(self, source: Source) -> str | None:
@@ -126,7 +126,7 @@ class ConsumerEnd(LinkEnd):
 
         A misspelt name makes a queue that no message will ever come to, so the client is told of it.
         """
-        text, _ = self.handler.prefixes.strip(cut_parameters(source.address or "")[0])
+        text, _, _ = self.handler.split_source(source.address or "")
         name, queue_name = self.handler.core_session.subscriptions.parse(text)
         sessions = self.handler.services.sessions
         if sessions.find_queue(queue_name or name) is not None:

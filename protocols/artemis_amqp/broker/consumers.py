@@ -21,10 +21,10 @@ from artemis_amqp.engine.performatives import (
 from artemis_amqp.engine.sender import SenderLink
 from artemis_amqp.messages.amendments import amended
 from artemis_amqp.messages.conversion import from_view
-from artemis_amqp.messages.delivery import annotations_bytes, header_bytes, marked
+from artemis_amqp.messages.delivery import AMENDED, annotations_bytes, header_bytes, marked
 from artemis_amqp.messages.format import AMQP_FORMAT
 from artemis_amqp.messages.large import OutgoingBody
-from artemis_py.core.messages.message import Message
+from artemis_py.core.messages.message import ROUTING_KEY, Message
 from artemis_py.core.queues.consumer import ACCEPTED, FAILED, REJECTED, RELEASED, Consumer, Sink
 from artemis_py.core.queues.dispatcher import Dispatcher
 from artemis_py.core.queues.outcomes import CLIENT_CAUSE
@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from artemis_amqp.broker.handler import AmqpHandler
 
 ACCEPTED_STATE: Final = encode(Accepted())
+
+_ORIGINAL_ADDRESS: Final = "_AMQ_ORIG_ADDRESS"
+"""Property of a dead letter: what it was sent to."""
 
 CAUSE_CHARS: Final = 1024
 """Characters that are kept of what a client says about a message that it rejects."""
@@ -81,6 +84,10 @@ class Deliveries(Sink):
         """Source of the large message that the link is sending or sent last."""
         self.names_address: bool = False
         """Whether deliveries name the address of each message: for a range reader of a wildcard queue."""
+        self._names_exchange: bool = handler.parameters.has_rabbit_addresses
+        """Whether deliveries name exchange and routing key as RabbitMQ does."""
+        self.adds_names: bool = self._names_exchange
+        """Whether deliveries have any of these names."""
 
     def deliver(self, reference: Reference) -> None:
         """Write one transfer."""
@@ -176,14 +183,27 @@ class Deliveries(Sink):
         """Return what is written in front of the bare message: a new header and the message annotations."""
         message = reference.message
         extra = message.extra
-        if self.names_address:
-            extra = {**(extra or {}), ADDRESS: message.address}
+        if self.adds_names:
+            extra = self._with_names(reference, message, extra or {})
         ttl_ms = -1
         if message.expires_ms:
             ttl_ms = max(0, message.expires_ms - self._dispatcher.now_ms)
         return header_bytes(
             message.durable, message.priority, ttl_ms, not reference.was_acquired, reference.delivery_count
         ) + annotations_bytes(annotations, reference.sequence, extra)
+
+    def _with_names(self, reference: Reference, message: Message, extra: dict[str, object]) -> dict[str, object]:
+        """Return what the broker adds to a delivery, with the names that its client wants."""
+        added = dict(extra)
+        if self.names_address:
+            added[ADDRESS] = message.address
+        if self._names_exchange:
+            key = extra.get(ROUTING_KEY)
+            # A message that came through no exchange came through the default one, as RabbitMQ sees it.
+            came_to = extra.get(_ORIGINAL_ADDRESS, message.address)
+            added[AMENDED + "x-exchange"] = "" if key is None else came_to
+            added[AMENDED + "x-routing-key"] = reference.queue.name if key is None else key
+        return added
 
     def drained(self) -> None:
         """Tell a draining client that there are no more messages."""
@@ -223,7 +243,9 @@ class OutgoingLink(SenderLinkHandler):
         """Begin to deliver to the link from `consumer`."""
         self.deliveries.consumer = consumer
         wildcards = self._handler.host.options.wildcards
-        self.deliveries.names_address = consumer.reads_apart and wildcards.is_wild(consumer.queue.address.name)
+        deliveries = self.deliveries
+        deliveries.names_address = consumer.reads_apart and wildcards.is_wild(consumer.queue.address.name)
+        deliveries.adds_names = deliveries.adds_names or deliveries.names_address
 
     def stop(self) -> None:
         """Deliver nothing more: the link is gone."""

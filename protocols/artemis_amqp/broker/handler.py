@@ -6,6 +6,7 @@ link ends know what it means to the broker. Producing, consuming and transaction
 
 from typing import TYPE_CHECKING, Final
 
+from artemis_amqp.broker.addressing import split_source
 from artemis_amqp.broker.coordinator import Transactions
 from artemis_amqp.broker.link_end import Parting
 from artemis_amqp.broker.links import Links
@@ -16,6 +17,7 @@ from artemis_amqp.engine.link import Link
 from artemis_amqp.engine.performatives import AmqpError, Attach, Begin, Close, Detach, End, Open
 from artemis_amqp.engine.session import AmqpSession
 from artemis_amqp.engine.states import AMQP_HEADER, SASL_HEADER
+from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.runtime.access import Subject
 from artemis_py.core.runtime.background import Steps
 from artemis_py.core.runtime.meter import LINK_UNITS
@@ -154,6 +156,10 @@ class AmqpHandler:
         self._input.update(0)
         self._close_core(failed=True)
         self.manager.forget(self)
+
+    def split_source(self, address: str) -> tuple[str, RoutingType | None, int]:
+        """Return what the address of a source means on this acceptor: see `addressing.split_source`."""
+        return split_source(address, self.prefixes, self.parameters.has_rabbit_addresses)
 
     def wake(self) -> None:
         """Tell the transport about output that was written outside of one of its calls."""

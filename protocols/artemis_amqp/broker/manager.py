@@ -8,6 +8,7 @@ from attrs import Factory, field, frozen
 from artemis_amqp.broker.handler import AmqpHandler
 from artemis_amqp.broker.lifetimes import Lifetimes
 from artemis_amqp.broker.producers import NEVER_LARGE
+from artemis_amqp.broker.rabbit_addresses import Addresses
 from artemis_amqp.broker.termini import Termini
 from artemis_amqp.engine.limits import ConnectionLimits
 from artemis_amqp.engine.states import SASL_HEADER
@@ -80,10 +81,22 @@ class Parameters:
         "A rejected message counts as a failed attempt instead of going to the dead-letter address at once.",
         name="amqpTreatRejectAsUnmodifiedDeliveryFailed",
     )
+    addresses: Addresses = option(  # noqa: RUF009  `option` makes a field
+        Addresses,
+        Addresses.ARTEMIS,
+        "`RABBITMQ`: addresses that begin with a slash are those of RabbitMQ 4, `/exchanges/…` and `/queues/…`. "
+        "Not in Artemis.",
+        name="amqpAddresses",
+    )
     prefixes: Prefixes = field(
         init=False,
         default=Factory(lambda self: Prefixes.parse(self.anycast_prefixes, self.multicast_prefixes), takes_self=True),
     )
+
+    @property
+    def has_rabbit_addresses(self) -> bool:
+        """Whether addresses that begin with a slash are those of RabbitMQ."""
+        return self.addresses is Addresses.RABBITMQ
 
     @property
     def low_credits(self) -> int:

@@ -9,10 +9,11 @@ from attrs import evolve
 
 from artemis_amqp.broker.addressing import routing_type_of
 from artemis_amqp.broker.dynamic_nodes import create_node
-from artemis_amqp.broker.exchanges import open_exchange
+from artemis_amqp.broker.exchanges import open_exchange, open_rabbit_target, wish_of
 from artemis_amqp.broker.lingering import UNSETTLED_LIMIT, resumption_timeout_s
 from artemis_amqp.broker.link_end import LinkEnd, Parting
 from artemis_amqp.broker.producers import IncomingLink
+from artemis_amqp.broker.rabbit_addresses import read_target
 from artemis_amqp.broker.stages import open_stage
 from artemis_amqp.broker.termini import SuspendedTarget
 from artemis_amqp.engine import errors
@@ -63,7 +64,8 @@ class ProducerEnd(LinkEnd):
             raise NoSuchQueue(f"link '{attach.name}' has no known target")
         answer, producer = self._open_target(self._target)
         staged = open_stage(self, producer)
-        incoming = self._incoming = IncomingLink(handler, link, producer, supports_rejected(attach))
+        wish = wish_of(answer.capabilities)
+        incoming = self._incoming = IncomingLink(handler, link, producer, supports_rejected(attach), wish)
         link.handler = incoming
         handler.links.register(self)
         if producer is not None:
@@ -91,6 +93,10 @@ class ProducerEnd(LinkEnd):
             return answer, session.producer(name, routing_type)
         if not target.address:
             return target, None
+        if self.handler.parameters.has_rabbit_addresses:
+            wanted = read_target(target.address)
+            if wanted is not None:
+                return open_rabbit_target(session, target, wanted)
         name, prefixed = self.handler.prefixes.strip(target.address)
         if prefixed is None:
             opened = open_exchange(session, target, name, routing_type is RoutingType.ANYCAST)

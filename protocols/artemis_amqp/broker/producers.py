@@ -38,7 +38,7 @@ from artemis_py.core.routing.transaction import Transaction
 from artemis_py.core.runtime.access import Permission
 from artemis_py.core.sessions.producer import Producer
 from artemis_py.core.sessions.session import Session
-from artemis_py.errors import AddressFull, InvalidRequest, LimitExceeded, MalformedFrame, Refusal
+from artemis_py.errors import AddressFull, InvalidRequest, LimitExceeded, MalformedFrame, NoRoute, Refusal
 from artemis_py.logs import named_logger
 from artemis_py.wire.answers import Answers
 
@@ -106,13 +106,24 @@ def _read_annotations(message: Message, annotations: dict[object, object], now_m
 class IncomingLink(ReceiverLinkHandler):
     """The deliveries of one producing link, handled by the broker."""
 
-    def __init__(self, handler: "AmqpHandler", link: ReceiverLink, producer: Producer | None, supports_rejected: bool):
+    def __init__(
+        self,
+        handler: "AmqpHandler",
+        link: ReceiverLink,
+        producer: Producer | None,
+        supports_rejected: bool,
+        wish: bool | None,
+    ):
         self._handler: AmqpHandler = handler
         self._link: ReceiverLink = link
         self._producer: Producer | None = producer
         """Producer for the target; None for an anonymous terminus, where each message names its address."""
         self._relayed: dict[tuple[str, int], Producer] = {}
         self._supports_rejected: bool = supports_rejected
+        self._wish: bool | None = wish
+        """Whether messages that reach no queue are refused; None: the exchange decides."""
+        self._releases: bool = handler.parameters.has_rabbit_addresses and wish is not True
+        """Whether such messages are released, as in RabbitMQ, unless their exchange wants them to be rejected."""
         self._session: Session = handler.core_session
         self._dispatcher: Dispatcher = handler.host.dispatcher
         self._container_id: str = handler.container_id
@@ -314,16 +325,18 @@ class IncomingLink(ReceiverLinkHandler):
             self._producer.refused()
         if transaction is not None:
             transaction.fail(error if isinstance(error, Refusal) else InvalidRequest(str(error)))
-        if not settled and self._supports_rejected:
-            outcome: object = Rejected(error=amqp_error)
+        is_released = self._releases and isinstance(error, NoRoute) and not error.is_policy
+        if not settled and (self._supports_rejected or is_released):
+            outcome: object = Released() if is_released else Rejected(error=amqp_error)
             if isinstance(error, AddressFull) and self._handler.parameters.modified_when_full:
                 outcome = Modified(delivery_failed=True)
             if transaction is not None:
                 outcome = TransactionalState(txn_id=self._handler.transactions.id_of(transaction), outcome=outcome)
             self._answer(delivery.delivery_id, tag, encode(outcome))
             self._top_up()
-        elif settled and (transaction is not None or isinstance(error, AddressFull)):
-            # A settled delivery cannot be answered: its transaction fails, or the full address discards it.
+        elif settled and (transaction is not None or is_released or isinstance(error, AddressFull)):
+            # A settled delivery cannot be answered: its transaction fails, the full address discards it, or no queue
+            # wants it.
             self._top_up()
         else:
             self._handler.links.detach(self._link, _with_tag(amqp_error, tag))
@@ -346,7 +359,7 @@ class IncomingLink(ReceiverLinkHandler):
         key = (name, NO_TYPE if routing_type is None else int(routing_type))
         producer = self._relayed.get(key)
         if producer is None:
-            producer = relay(self._session, name, routing_type, is_prefixed)
+            producer = relay(self._handler, name, routing_type, is_prefixed, self._wish)
             if len(self._relayed) >= RELAY_CACHE_LIMIT:
                 self._relayed.clear()
             self._relayed[key] = producer

@@ -8,7 +8,6 @@ from artemis_amqp.broker.addressing import (
     GLOBAL,
     SHARED,
     SourceFilters,
-    cut_parameters,
     routing_type_of,
     subscription_name,
 )
@@ -27,6 +26,9 @@ if TYPE_CHECKING:
     from artemis_amqp.broker.handler import AmqpHandler
 
 COPY: Final = "copy"
+
+_PRIORITIES: Final = ("priority", "rabbitmq:priority")
+"""Properties of a link that are the consumer's priority."""
 
 
 @frozen(kw_only=True)
@@ -59,8 +61,7 @@ def open_source(handler: "AmqpHandler", attach: Attach, source: Source, filters:
     if source.address is None:
         raise errors.Condition(errors.INVALID_FIELD, "a source needs an address, or dynamic=true")
     session = handler.core_session
-    text, priority = cut_parameters(source.address)
-    text, prefixed = handler.prefixes.strip(text)
+    text, prefixed, priority = handler.split_source(source.address)
     name, queue_name = session.subscriptions.parse(text)
     routing_type = routing_type_of(source.capabilities)
     if routing_type is None:
@@ -142,9 +143,9 @@ def _subscription_name(
 
 
 def link_priority(attach: Attach, default: int) -> int:
-    """Return the consumer's priority: the link property `priority` beats the address' parameter."""
+    """Return the consumer's priority: a property of the link beats the parameter of the address."""
     for key, value in (attach.properties or {}).items():
-        if key == "priority" and isinstance(value, int) and not isinstance(value, bool):
+        if key in _PRIORITIES and isinstance(value, int) and not isinstance(value, bool):
             return int(value)
     return default
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from artemis_py.core.addresses.address import Address
 from artemis_py.core.addresses.binding import Binding
 from artemis_py.core.messages.message import ROUTING_KEY, Message
+from artemis_py.core.queues.queue import Queue
 from artemis_py.core.routing.exchanges.arguments import check_key
 from artemis_py.core.routing.exchanges.exchange import Exchange
 from artemis_py.core.routing.exchanges.matching import Match
@@ -74,7 +75,8 @@ class Publishing:
         if not targets:
             if rejects:
                 address.unrouted += 1
-                raise NoRoute(f"no queue gets what is sent to exchange '{exchange.name}' with routing key '{key}'")
+                text = f"no queue gets what is sent to exchange '{exchange.name}' with routing key '{key}'"
+                raise NoRoute(text, exchange.rejects)
             routing.unrouted(message, address, transaction)
             return 0
         targets = self._admitted(message, exchange, targets)
@@ -117,15 +119,23 @@ class Publishing:
         missing. Raises what `publish` raises, and NotAuthorized.
         """
         routing = self._routing
-        queue = routing.queues.get(name)
-        prefix = routing.options.internal_naming_prefix
-        if queue is None or queue.internal or name in routing.reserved or name.startswith(prefix):
+        queue = self.queue_for(name)
+        if queue is None:
             if rejects:
                 raise NoRoute(f"there is no queue '{name}' for what is sent to the default exchange")
             routing.discards.add(name, "sent to the default exchange, and there is no queue of this name")
             return 0
         sender.check(Permission.SEND, queue.address.name, name)
         return routing.route(message, queue.address, name, transaction, sender)
+
+    def queue_for(self, name: str) -> Queue | None:
+        """Return the queue that the default exchange leads to by this key; None if there is none, or the broker's."""
+        routing = self._routing
+        queue = routing.queues.get(name)
+        prefix = routing.options.internal_naming_prefix
+        if queue is None or queue.internal or name in routing.reserved or name.startswith(prefix):
+            return None
+        return queue
 
     def _targets(self, message: Message, exchange: Exchange, key: str, match: Match) -> list[Binding]:
         """Return the queues that a message reaches, each once, from what it matches. Raises LimitExceeded."""
