@@ -60,7 +60,7 @@ def subscribe_to_exchange(
         if queue is not None and not is_fit and not spec.recreates:
             continue
         # Checked first: otherwise the client would learn whether the queue exists.
-        session.check(Permission.CONSUME, name, name)
+        session.check(Permission.CONSUME, session.domain.exchanges.own_address(name), name)
         if queue is not None and is_fit:
             _bind(session, exchange, queue, wanted_keys, wanted)
             return Subscription(queue, lifetime_of(spec))
@@ -79,11 +79,8 @@ def subscribe_to_exchange(
 
 def subscribed_exchange(session: "Session", queue: Queue) -> str | None:
     """Return the name of the exchange that a subscription collects from; None if it collects from its address."""
-    if queue.address.name != queue.name:
-        return None
-    for binding in session.domain.exchanges.bindings_of(queue):
-        return binding.source.name
-    return None
+    exchanges = session.domain.exchanges
+    return exchanges.bindings_of(queue)[0].source.name if exchanges.has_own_address(queue) else None
 
 
 def _fits(
@@ -95,12 +92,13 @@ def _fits(
     arguments: dict[str, Scalar],
 ) -> bool:
     """Tell whether an existing queue can serve the subscription; one that is not replaced is bound again if needed."""
+    exchanges = session.domain.exchanges
     if spec.recreates:
         if queue.configuration_managed:
             return True
-        is_same = queue.address.name == queue.name and queue.filter == spec.filter
+        is_same = queue.address.name == exchanges.own_address(queue.name) and queue.filter == spec.filter
         return is_same and all(_is_bound(exchange, key, queue, arguments) for key in keys or [queue.name])
-    if queue.address.name != queue.name or queue.settings.max_consumers != spec.max_consumers:
+    if queue.address.name != exchanges.own_address(queue.name) or queue.settings.max_consumers != spec.max_consumers:
         return False
     return session.owns(queue) and (spec.shared or not queue.consumers)
 
@@ -116,18 +114,19 @@ def _is_bound(exchange: Exchange, key: str, queue: Queue, arguments: dict[str, S
 def _create(session: "Session", name: str, spec: SubscriptionSpec) -> Queue:
     """Create the queue, and its address if there is none. Raises a kind of Refusal."""
     domain = session.domain
-    address = domain.addresses.get(name)
+    own = domain.exchanges.own_address(name)
+    address = domain.addresses.get(own)
     if address is not None and RoutingType.MULTICAST not in address.routing_types:
         raise RoutingTypeMismatch(
-            f"a queue '{name}' for the subscription needs an address of this name for topics, and it is for queues"
+            f"queue '{name}' of the subscription needs the address '{own}' for topics, and that one is for queues"
         )
     if address is None:
-        session.create_address(name, frozenset((RoutingType.MULTICAST,)), auto_created=True)
+        session.create_address(own, frozenset((RoutingType.MULTICAST,)), auto_created=True)
     try:
-        return session.create_queue(config_of(name, spec, name))
+        return session.create_queue(config_of(name, spec, own))
     except Refusal:
         if address is None:
-            domain.delete_address(name, reason="its queue was refused")
+            domain.delete_address(own, reason="its queue was refused")
         raise
 
 
@@ -140,6 +139,7 @@ def _bind_new(
         _bind(session, exchange, queue, keys, arguments)
     except Refusal:
         session.drop_temporary(queue, "it could not be bound")
+        # Without a binding nothing tells any more that the address was for this queue.
         if address.auto_created and address.is_unbound and not address.is_deleted:
             session.domain.delete_address(address.name, reason="its queue could not be bound")
         raise

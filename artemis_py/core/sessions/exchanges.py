@@ -20,8 +20,8 @@ from artemis_py.core.routing.transaction import Transaction
 from artemis_py.core.runtime.access import Permission
 from artemis_py.core.sessions.inlet import Inlet
 from artemis_py.core.sessions.producer import Producer
-from artemis_py.core.settings.exchange_config import Destination, ExchangeConfig, ExchangeLifetime
-from artemis_py.errors import ExchangeDeleted, NoSuchQueue
+from artemis_py.core.settings.exchange_config import Destination, ExchangeConfig, ExchangeLifetime, ExchangeType
+from artemis_py.errors import ExchangeDeleted, InvalidRequest, NoSuchQueue
 
 if TYPE_CHECKING:
     from artemis_py.core.sessions.session import Session
@@ -139,6 +139,13 @@ def open_exchange_of_name(
 ) -> Producer:
     """Open a producer for the exchange of this name, as `open_exchange_producer`. Raises NoSuchExchange as well."""
     return open_exchange_producer(session, session.domain.exchanges.exchange(name), key, keys, rejects)
+
+
+def check_topic_exchange(session: "Session", name: str) -> None:
+    """Raise InvalidRequest for an exchange of another type, whose keys are no patterns; NoSuchExchange."""
+    kind = session.domain.exchanges.exchange(name).config.type
+    if kind is not ExchangeType.TOPIC:
+        raise InvalidRequest(f"exchange '{name}' is of the type {kind.value}; topics need a topic exchange")
 
 
 def open_named_exchange(

@@ -35,7 +35,7 @@ from artemis_py.core.sessions.client import Client
 from artemis_py.core.sessions.destinations import anycast_queue, full_name, queue_to_consume
 from artemis_py.core.sessions.inlet import Endpoint
 from artemis_py.core.sessions.producer import Producer, open_producer
-from artemis_py.core.sessions.subscriptions import Subscription, Subscriptions, SubscriptionSpec
+from artemis_py.core.sessions.subscriptions import Subscription, Subscriptions, SubscriptionSpec, delete_queue
 from artemis_py.core.sessions.temporary import TemporaryNode, TemporaryResources
 from artemis_py.core.settings.queue_config import QueueConfig
 from artemis_py.errors import (
@@ -342,7 +342,7 @@ class Session(Sender):
         """Delete a queue that was to end with this session, or with its subscriber; do nothing if it is gone."""
         self._temporary.forget(queue.name)
         if not queue.is_deleted:
-            self.domain.delete_queue(queue.name, force=True, reason=reason)
+            delete_queue(self.domain, queue, reason)
         address = queue.address
         if address.owner is self and address.is_unbound and not address.is_deleted:
             # It was made for this queue, and nobody else can use it.

@@ -11,7 +11,7 @@ from artemis_py.core.routing.domain import Domain
 from artemis_py.core.runtime.access import Subject
 from artemis_py.core.sessions.inlet import Endpoint
 from artemis_py.core.sessions.session import Session
-from artemis_py.core.sessions.subscriptions import Subscription, goes
+from artemis_py.core.sessions.subscriptions import Subscription, delete_queue, goes
 
 
 @frozen(kw_only=True)
@@ -77,7 +77,11 @@ class Sessions:
     def end_subscription(self, subscription: Subscription, reason: str) -> None:
         """End a subscription whose client is gone for good, on behalf of the broker: no permission is needed."""
         if goes(subscription, force=True):
-            self.domain.delete_queue(subscription.queue.name, force=True, reason=reason)
+            delete_queue(self.domain, subscription.queue, reason)
+
+    def is_through_exchange(self, queue: Queue) -> bool:
+        """Tell whether a queue collects for a subscriber of an exchange, not of its address."""
+        return self.domain.exchanges.has_own_address(queue)
 
     def register_endpoint(self, address: str, endpoint: Endpoint) -> None:
         """Have `endpoint` take everything that is sent to `address`."""

@@ -229,7 +229,7 @@ class Subscriptions:
         elif goes(subscription, force):
             self._session.check_delete(queue)
             if force:
-                self._domain.delete_queue(queue.name, force=True, reason=reason)
+                delete_queue(self._domain, queue, reason)
             else:
                 self._session.delete_queue(queue.name, force=True, reason=reason)
 
@@ -245,6 +245,18 @@ class Subscriptions:
         """Delete a queue that was just created for a client that cannot consume from it after all."""
         if subscription.is_new and not subscription.queue.is_deleted:
             self._session.drop_temporary(subscription.queue, reason)
+
+
+def delete_queue(domain: Domain, queue: Queue, reason: str) -> None:
+    """Delete the queue of a subscription, and its address if it has one for itself.
+
+    Any other address is left to the reaper.
+    """
+    has_own = domain.exchanges.has_own_address(queue)
+    domain.delete_queue(queue.name, force=True, reason=reason)
+    address = queue.address
+    if has_own and address.auto_created and address.is_unbound and not address.is_deleted:
+        domain.delete_address(address.name, reason=reason)
 
 
 def goes(subscription: Subscription, force: bool) -> bool:

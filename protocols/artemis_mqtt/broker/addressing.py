@@ -50,6 +50,31 @@ def to_topic(address: str, syntax: WildcardSyntax) -> str:
     return topic
 
 
+# One to one, so that `a.b/c` and `a/b/c` stay different topics, and a literal asterisk is no wildcard.
+_TO_KEY: Final = str.maketrans("/.+*", "./*+")
+
+
+def to_key(topic: str) -> str:
+    """Return the routing key of a topic name, or the binding key of a filter, for a topic exchange.
+
+    Levels are words, and the wildcards of filters those of binding keys (qpid-exchanges §16.5).
+    """
+    return topic.translate(_TO_KEY)
+
+
+def from_key(key: str) -> str:
+    """Return the topic name of a routing key. Raises InvalidTopic if no client could be sent that name."""
+    topic = key.translate(_TO_KEY)
+    if not topic or SINGLE_LEVEL in topic or MULTI_LEVEL in topic or "\0" in topic:
+        raise InvalidTopic(f"routing key '{key}' cannot be an MQTT topic")
+    return topic
+
+
+def is_reserved(topic: str) -> bool:
+    """Tell whether a topic name or filter is for the broker and its administrators, never for an exchange."""
+    return topic.startswith("$")
+
+
 def is_wild(topic_filter: str) -> bool:
     """Tell whether a valid filter covers more than one topic."""
     return SINGLE_LEVEL in topic_filter or MULTI_LEVEL in topic_filter

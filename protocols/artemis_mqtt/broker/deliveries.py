@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from artemis_mqtt.broker.format import (
     FOREIGN_FLAGS,
+    KEYED,
     PACKET_V3,
     PACKET_V3_RETAINED,
     PACKET_V5,
@@ -23,7 +24,7 @@ from artemis_mqtt.broker.format import (
 )
 from artemis_mqtt.engine.flight import SENT, Delivery, OutgoingFlight
 from artemis_mqtt.engine.publish import encode_publish, expiry_property
-from artemis_py.core.messages.message import Message
+from artemis_py.core.messages.message import ROUTING_KEY, Message
 from artemis_py.core.queues.consumer import ACCEPTED, REJECTED, RELEASED, Consumer, Sink
 from artemis_py.core.queues.dispatcher import Dispatcher
 from artemis_py.core.queues.queue import Queue
@@ -99,6 +100,8 @@ class Subscription(Sink):
         self.retain_as_published: bool = False
         self.is_wild: bool = False
         """Whether the filter has wildcards: the permission on the filter then does not decide that on each address."""
+        self.has_keys: bool = False
+        """Whether the queue is bound to an exchange: the routing keys of messages are their topics."""
         self.identifier: bytes = b""
         """The Subscription Identifier as a property; empty: none."""
         self.identifier_number: int = 0
@@ -262,6 +265,14 @@ class Outlet:
             self._topic_address = address
         return self._topic_field
 
+    def topic_field_of(self, subscription: Subscription, message: Message) -> bytes:
+        """Return the topic of a message for a subscription, as `topic_field`: its routing key, or its address."""
+        if subscription.has_keys:
+            key = None if message.extra is None else message.extra.get(ROUTING_KEY)
+            if isinstance(key, str):
+                return self.handler.manager.key_field(key)
+        return self.topic_field(message.address)
+
     def send_at_most_once(
         self, subscription: Subscription, message: Message, annotations: bytes, payload: bytes, is_usual: bool
     ) -> bool:
@@ -286,16 +297,21 @@ class Outlet:
             encodings = message.encodings
             if encodings is None:
                 encodings = message.encodings = {}
+            if subscription.has_keys:
+                key = KEYED[key]
             packet = encodings.get(key)
             if packet is None:
-                field = self.topic_field(message.address)
+                field = self.topic_field_of(subscription, message)
                 if not field:
                     return False
                 packet = encode_publish(self.is_v5, field, payload, 0, retain, False, 0, annotations[1:])
                 encodings[key] = packet
             self.writer.send_encoded(packet)
             return True
-        field = self.topic_field(message.address)
+        if subscription.has_keys:
+            field = self.topic_field_of(subscription, message)
+        else:
+            field = self.topic_field(message.address)
         if not field:
             return False
         self.writer.send(field, payload, 0, retain, False, 0, self._properties(subscription, message, annotations))
@@ -350,7 +366,10 @@ class Outlet:
         if token.mark is not None:
             annotations = marked(annotations, token.mark)
         subscription = token.subscription
-        field = self.topic_field(message.address)
+        if subscription.has_keys:
+            field = self.topic_field_of(subscription, message)
+        else:
+            field = self.topic_field(message.address)
         if field and self.writer.send(
             field,
             payload,

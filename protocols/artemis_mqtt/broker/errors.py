@@ -12,6 +12,7 @@ REASONS: Final[dict[type[core.Refusal], int]] = {
     core.MaxConsumersReached: reasons.QUOTA_EXCEEDED,
     core.NotAuthorized: reasons.NOT_AUTHORIZED,
     core.NoSuchAddress: reasons.TOPIC_NAME_INVALID,
+    core.NoSuchExchange: reasons.TOPIC_NAME_INVALID,
     core.NoSuchQueue: reasons.TOPIC_NAME_INVALID,
     core.InvalidRequest: reasons.TOPIC_NAME_INVALID,
     InvalidTopic: reasons.TOPIC_NAME_INVALID,

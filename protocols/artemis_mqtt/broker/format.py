@@ -53,6 +53,8 @@ PACKET_V3: Final = "MQTT3"
 PACKET_V3_RETAINED: Final = "MQTT3R"
 PACKET_V5: Final = "MQTT5"
 PACKET_V5_RETAINED: Final = "MQTT5R"
+KEYED: Final = {key: f"{key} by key" for key in (PACKET_V3, PACKET_V3_RETAINED, PACKET_V5, PACKET_V5_RETAINED)}
+"""The same for subscriptions whose topics are routing keys: their packets have other topics."""
 
 
 class MqttFormat:
@@ -289,6 +291,22 @@ def converted(message: Message, syntax: WildcardSyntax) -> tuple[bytes, bytes]:
         encodings[ANNOTATIONS], payload = from_view(view, syntax)
         encodings[PAYLOAD] = payload
     return encodings[ANNOTATIONS], payload
+
+
+def renamed(message: Message, address: str) -> Message:
+    """Return the message under another address; its octets are shared."""
+    copy = Message(
+        message.format,
+        address,
+        message.data,
+        message.annotations,
+        message.durable,
+        message.priority,
+        message.expires_ms,
+        producer=message.producer,
+    )
+    copy.has_group = message.has_group
+    return copy
 
 
 def retained_copy(message: Message) -> Message:

@@ -15,6 +15,7 @@ from artemis_mqtt.broker.deliveries import Outlet
 from artemis_mqtt.broker.errors import to_reason
 from artemis_mqtt.broker.exchange import Exchange
 from artemis_mqtt.broker.ownership import check_takeover
+from artemis_mqtt.broker.parameters import exchange_of
 from artemis_mqtt.broker.publishing import Publisher
 from artemis_mqtt.broker.records import StoredWill
 from artemis_mqtt.broker.session import NEVER, ClientSession
@@ -89,7 +90,8 @@ class Login:
         will = self._connect.will
         if will is None:
             return None
-        core.check(Permission.SEND, self._handler.manager.names.address(will.topic))
+        exchange = exchange_of(self._handler.parameters, will.topic)
+        core.check(Permission.SEND, exchange or self._handler.manager.names.address(will.topic))
         self._handler.host.check_tables("a will")
         expiry_s = will.properties.message_expiry_interval
         return StoredWill(
@@ -102,6 +104,7 @@ class Login:
             delay_s=will.properties.will_delay_interval or 0,
             user=core.subject.user,
             roles=tuple(sorted(core.subject.roles)),
+            exchange=exchange,
         )
 
     def _open(self, core: Session) -> None:
@@ -228,7 +231,9 @@ class Login:
     def _welcome(self, session: ClientSession, core: Session, outlet: Outlet) -> None:
         """Answer CONNECT."""
         handler, connect, manager = self._handler, self._connect, self._handler.manager
-        publisher = Publisher(core, manager.host, manager.names, manager.format, manager.limits)
+        publisher = Publisher(
+            core, manager.host, manager.names, manager.format, manager.limits, handler.parameters.exchange
+        )
         exchange = handler.exchange = Exchange(handler, session, publisher, outlet)
         handler.engine.accept(
             packets.Connack(

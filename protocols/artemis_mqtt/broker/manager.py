@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from artemis_mqtt.broker.addressing import CACHED_TOPICS, InvalidTopic, Names, to_topic
+from artemis_mqtt.broker.addressing import CACHED_TOPICS, InvalidTopic, Names, from_key, to_topic
 from artemis_mqtt.broker.format import MqttFormat
 from artemis_mqtt.broker.handler import ClientHandler
 from artemis_mqtt.broker.parameters import PARAMETERS, BrokerLimits, Parameters
@@ -43,6 +43,7 @@ class MqttProtocolManager:
         self.system_topics: Final = SystemTopics(self)
         self.brake: Final = brake
         self._topic_fields: dict[str, bytes] = {}
+        self._key_fields: dict[str, bytes] = {}
 
     def matches(self, head: bytes) -> bool | None:
         """Recognise a CONNECT: its first byte, one to four of length, then the protocol name."""
@@ -71,6 +72,19 @@ class MqttProtocolManager:
     def start(self) -> None:
         """Take up the sessions of an earlier run."""
         self.sessions.restore()
+
+    def key_field(self, key: str) -> bytes:
+        """Return the topic of a routing key as it stands in a PUBLISH; empty if it cannot stand there."""
+        field = self._key_fields.get(key)
+        if field is None:
+            try:
+                field = topic_field(from_key(key))
+            except (InvalidTopic, ValueError):
+                field = b""
+            if len(self._key_fields) >= CACHED_TOPICS:
+                self._key_fields.clear()
+            self._key_fields[key] = field
+        return field
 
     def topic_field(self, address: str) -> bytes:
         """Return the topic of an address as it stands in a PUBLISH; empty if it cannot stand there."""

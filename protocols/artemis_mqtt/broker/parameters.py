@@ -5,6 +5,7 @@ from typing import Final
 
 from attrs import frozen
 
+from artemis_mqtt.broker.addressing import is_reserved
 from artemis_mqtt.engine.limits import ConnectionLimits
 from artemis_py.core.settings.declaration import Kind, option, options_of
 from artemis_py.protocol import ConnectionContext
@@ -103,6 +104,14 @@ class Parameters:
         name="closeMqttConnectionOnPublishAuthorizationFailure",
     )
 
+    exchange: str = option(
+        Kind.TEXT,
+        "",
+        "Topic exchange that topics go through, such as `amq.topic`; their levels are the words of routing keys. "
+        "Empty: topics are addresses. Not in Artemis.",
+        name="mqttExchange",
+    )
+
     def limits(self, context: ConnectionContext) -> ConnectionLimits:
         """Return what the engine enforces."""
         return ConnectionLimits(
@@ -113,6 +122,11 @@ class Parameters:
             max_topic_levels=self.max_topic_levels,
             output_limit_bytes=context.output_limit_bytes,
         )
+
+
+def exchange_of(parameters: Parameters, topic: str) -> str:
+    """Return the exchange that a topic name or filter goes through; empty: it is an address."""
+    return "" if is_reserved(topic) else parameters.exchange
 
 
 @frozen(kw_only=True)

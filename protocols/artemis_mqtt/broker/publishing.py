@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from artemis_mqtt.broker.addressing import Names
-from artemis_mqtt.broker.format import GROUP_ID_OCTETS, MqttFormat
+from artemis_mqtt.broker.addressing import Names, is_reserved, to_key
+from artemis_mqtt.broker.format import GROUP_ID_OCTETS, MqttFormat, renamed
 from artemis_mqtt.broker.parameters import BrokerLimits
 from artemis_mqtt.broker.system_topics import is_system_topic
 from artemis_py.core.addresses.address import Address
@@ -12,6 +12,7 @@ from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.queues.dispatcher import Dispatcher
 from artemis_py.core.routing.routes import NO_TYPE
 from artemis_py.core.services.retained import RetainedMessages
+from artemis_py.core.sessions.exchanges import RoutingKeys, check_topic_exchange, open_exchange_of_name
 from artemis_py.core.sessions.producer import Producer
 from artemis_py.core.sessions.session import Session
 from artemis_py.errors import LimitExceeded, NotAuthorized
@@ -33,7 +34,15 @@ _FLAGS: Final = [bytes((value,)) for value in range(8)]
 class Publisher:
     """The sending side of one client, or of its will."""
 
-    def __init__(self, session: Session, host: Host, names: Names, format: MqttFormat, limits: BrokerLimits) -> None:
+    def __init__(
+        self,
+        session: Session,
+        host: Host,
+        names: Names,
+        format: MqttFormat,
+        limits: BrokerLimits,
+        exchange: str = "",
+    ) -> None:
         self._session: Session = session
         self._dispatcher: Dispatcher = host.dispatcher
         self._retained: RetainedMessages = host.retained
@@ -41,6 +50,8 @@ class Publisher:
         self._format: MqttFormat = format
         self._limits: BrokerLimits = limits
         self._client_id: str = session.client_id
+        self._exchange: str = exchange
+        """Exchange that topics go through; empty: they are addresses."""
         self._producers: dict[str, Producer] = {}
         self.full: Address | None = None
         """Address of the last message if its producers must wait; the caller resets it."""
@@ -53,11 +64,16 @@ class Publisher:
             producer = self._make_producer(topic)
             address = producer.inlet.address
         routing_type = NO_TYPE
-        if address is not None and not address.bindings and RoutingType.ANYCAST not in address.routing_types:
+        if (
+            address is not None
+            and not address.bindings
+            and RoutingType.ANYCAST not in address.routing_types
+            and not address.is_exchange
+        ):
             # Only subscriptions with wildcards can get it: saying so spares the core to look for a queue to create.
             routing_type = _MULTICAST
         if retain and payload:
-            self._check_retained(producer, len(payload) + len(properties) + 1)
+            self._check_retained(self._retained_name(topic, producer), len(payload) + len(properties) + 1)
         message = Message(
             self._format,
             "",
@@ -79,10 +95,13 @@ class Publisher:
         if address is not None and (address.account.is_full or self._dispatcher.account.is_full) and address.must_wait:
             self.full = address
         if retain and address is not None:
-            if payload:
+            name = self._retained_name(topic, producer)
+            if not payload:
+                self._retained.remove(name)
+            elif name == message.address:
                 self._retained.put(message)
             else:
-                self._retained.remove(producer.name)
+                self._retained.put(renamed(message, name))
         return count
 
     def forget_rights(self) -> None:
@@ -97,14 +116,23 @@ class Publisher:
             raise NotAuthorized(f"'{topic}' is reserved for the broker")
         name = self._names.address(topic)
         session = self._session
-        producer = session.producer(name, new_type=RoutingType.MULTICAST)
+        if self._exchange and not is_reserved(topic):
+            check_topic_exchange(session, self._exchange)
+            # What reaches no queue is discarded, whatever the exchange says: MQTT 3 has no way to refuse a message.
+            producer = open_exchange_of_name(session, self._exchange, to_key(topic), RoutingKeys(), rejects=False)
+        else:
+            producer = session.producer(name, new_type=RoutingType.MULTICAST)
         if len(self._producers) >= PRODUCER_CACHE_LIMIT:
             self._producers.clear()
         self._producers[topic] = producer
         return producer
 
-    def _check_retained(self, producer: Producer, size: int) -> None:
-        self._retained.check_room(producer.name, size + MESSAGE_OVERHEAD_BYTES)
+    def _retained_name(self, topic: str, producer: Producer) -> str:
+        """Return the name under which the last message of a topic is retained: that of the topic as an address."""
+        return self._names.address(topic) if self._exchange else producer.name
+
+    def _check_retained(self, name: str, size: int) -> None:
+        self._retained.check_room(name, size + MESSAGE_OVERHEAD_BYTES)
         limit = self._limits.values.max_retained
-        if 0 <= limit <= self._retained.count and self._retained.get(producer.name) is None:
+        if 0 <= limit <= self._retained.count and self._retained.get(name) is None:
             raise LimitExceeded(f"the broker keeps {self._retained.count} retained messages, which is the limit")

@@ -49,6 +49,8 @@ class StoredWill:
     delay_s: int
     user: str | None
     roles: tuple[str, ...]
+    exchange: str = ""
+    """Exchange that it goes through; empty: its topic is an address."""
 
     @property
     def size_bytes(self) -> int:

@@ -197,7 +197,7 @@ class Sessions:
         last_known = Subject(will.user, frozenset(will.roles))
         core = self.host.sessions.open_for_absent(last_known, session.client_id, "will", "MQTT")
         try:
-            Publisher(core, self.host, self._names, self._format, self._limits).publish(
+            Publisher(core, self.host, self._names, self._format, self._limits, will.exchange).publish(
                 will.topic, will.payload, will.qos, will.retain, will.properties, will.expiry_s
             )
         except Refusal as refusal:
@@ -308,6 +308,7 @@ class Sessions:
         subscription.retain_as_published = record.retain_as_published
         subscription.identifier_number = record.identifier
         subscription.identifier = subscription_identifier_property(record.identifier) if record.identifier else b""
+        subscription.has_keys = self.host.sessions.is_through_exchange(queue)
         subscription.is_wild = "+" in record.topic_filter or "#" in record.topic_filter
         session.subscriptions[record.topic_filter] = subscription
         if record.kind == OWN and queue.user is None and session.user is not None:

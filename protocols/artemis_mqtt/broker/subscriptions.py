@@ -4,9 +4,10 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from artemis_mqtt.broker.addressing import is_wild, queue_names, to_address
+from artemis_mqtt.broker.addressing import is_wild, queue_names, to_address, to_key
 from artemis_mqtt.broker.deliveries import BORROWED, OWN, SHARED, UNLIMITED_CREDIT, Outlet, Subscription, sent
 from artemis_mqtt.broker.format import retained_copy
+from artemis_mqtt.broker.parameters import exchange_of
 from artemis_mqtt.broker.session import ClientSession
 from artemis_mqtt.engine import packets
 from artemis_mqtt.engine.flight import SENT
@@ -18,6 +19,8 @@ from artemis_py.core.queues.reference import Reference
 from artemis_py.core.runtime.access import Permission
 from artemis_py.core.runtime.background import Steps
 from artemis_py.core.selectors.filter import parse_filter
+from artemis_py.core.sessions.exchange_subscriptions import subscribe_to_exchange
+from artemis_py.core.sessions.exchanges import check_topic_exchange
 from artemis_py.core.sessions.session import Session
 from artemis_py.core.sessions.subscriptions import Lifetime, SubscriptionSpec, without_own
 from artemis_py.core.sessions.subscriptions import Subscription as CoreSubscription
@@ -51,14 +54,19 @@ def subscribe(
     session = outlet.session
     group, topic_filter = split_shared(request.topic_filter)
     address = to_address(topic_filter, sessions.host.options.wildcards)
-    core.check(Permission.CONSUME, address)
+    exchange = exchange_of(outlet.handler.parameters, topic_filter)
+    core.check(Permission.CONSUME, exchange or address)
     subscription = session.subscriptions.get(request.topic_filter)
     is_new = subscription is None
     if subscription is None:
         if len(session.subscriptions) >= limit:
             raise LimitExceeded(f"the session has {limit} subscriptions, which is the limit")
-        found, kind = _find(sessions, session, core, group, address, request.no_local)
+        if exchange:
+            found, kind = _find_bound(sessions, session, core, group, topic_filter, exchange, request.no_local)
+        else:
+            found, kind = _find(sessions, session, core, group, address, request.no_local)
         subscription = Subscription(session, session.next_subscription(), request.topic_filter, found.queue, kind)
+        subscription.has_keys = bool(exchange)
         _apply(subscription, request, identifier)
         try:
             attach(subscription, outlet, core)
@@ -121,15 +129,38 @@ def _find(
     types = core.subscriptions.routing_types(address)
     if types and RoutingType.MULTICAST not in types:
         return CoreSubscription(core.queue_to_consume(address)), BORROWED
-    spec = SubscriptionSpec(
+    spec = _spec(sessions, session, core, group, address, address, no_local)
+    return core.subscribe(spec), SHARED if group else OWN
+
+
+def _find_bound(
+    sessions: "Sessions",
+    session: ClientSession,
+    core: Session,
+    group: str,
+    topic_filter: str,
+    exchange: str,
+    no_local: bool,
+) -> tuple[CoreSubscription, str]:
+    """Find or create the queue of a new subscription to a filter that is a binding key. Raises Refusal."""
+    check_topic_exchange(core, exchange)
+    address = to_address(topic_filter, sessions.host.options.wildcards)
+    spec = _spec(sessions, session, core, group, address, exchange, no_local)
+    return subscribe_to_exchange(core, spec, [to_key(topic_filter)], {}), SHARED if group else OWN
+
+
+def _spec(
+    sessions: "Sessions", session: ClientSession, core: Session, group: str, filter: str, address: str, no_local: bool
+) -> SubscriptionSpec:
+    """Describe the queue of a subscription to an address or exchange; its name has the filter, as an address."""
+    return SubscriptionSpec(
         address,
-        _free_names(sessions, queue_names(session.client_id, group, address)),
+        _free_names(sessions, queue_names(session.client_id, group, filter)),
         durable=session.is_stored or bool(group),
         shared=bool(group),
         filter=parse_filter(without_own(session.client_id)) if no_local else None,
         user=None if group else core.subject.user,
     )
-    return core.subscribe(spec), SHARED if group else OWN
 
 
 def _free_names(sessions: "Sessions", names: tuple[str, ...]) -> Iterator[str]:

@@ -570,6 +570,25 @@ def test_a_receiver_is_detached_when_its_queue_is_deleted_and_not_with_its_excha
     assert only(peer.hear(), Detach).error.condition == "amqp:resource-deleted"
 
 
+def test_the_address_of_a_subscription_is_no_wildcard() -> None:
+    """Whatever the client calls its link: otherwise the queue would collect what is sent to other addresses."""
+    broker = Broker()
+    subscribe(broker.connect("me"), name="#")
+    queue = broker.domain.queue("me.#")
+    assert queue.address.name == r"me.\#"
+    make_queue(broker.domain, "me.x")
+    send(broker.domain, "me.x", "not for it")
+    publish(broker.domain, "amq.topic", "a.b")
+    assert queue.message_count == 1
+
+    peer = broker.connect("me")
+    assert isinstance(subscribe(peer, name="#"), Attach)
+    assert broker.domain.queue("me.#") is queue
+    peer.say(Detach(handle=0, closed=True))
+    assert "me.#" not in broker.domain.queues
+    assert r"me.\#" not in broker.domain.addresses
+
+
 def test_the_name_of_a_subscription_may_be_taken() -> None:
     """By an address for queues: the client is told, and nothing is left behind."""
     broker = Broker()

@@ -112,6 +112,20 @@ class Exchanges(Companion):
         """Return the bindings that lead to a queue."""
         return list(self._of_queue.get(queue, ()))
 
+    def own_address(self, name: str) -> str:
+        """Return the name of the address that a subscription's queue of this name has for itself.
+
+        The same, but never with wildcards: it would collect what other addresses get.
+        """
+        syntax = self._routing.options.wildcards
+        if not syntax.is_wild(name):
+            return name
+        return syntax.delimiter.join([syntax.escape(word) for word in syntax.words(name)])
+
+    def has_own_address(self, queue: Queue) -> bool:
+        """Tell whether a queue collects for a subscriber of exchanges: it is bound, and its address is its own."""
+        return queue in self._of_queue and queue.address.name == self.own_address(queue.name)
+
     # -- exchanges ---------------------------------------------------------------------------------------------
 
     def declare(self, config: ExchangeConfig) -> Exchange:
