@@ -82,6 +82,7 @@ class Site:
         if self._store is not None:
             formats = {PLAIN_FORMAT.name: PLAIN_FORMAT} | {one.name: one for one in self.manager.formats}
             recover(self._store, self.domain, formats)
+            assert self.domain.exchanges.restore() == []
             services.branches.restore()
             services.jobs.restore()
             self._store.start(

@@ -18,7 +18,7 @@ from artemis_py.core.routing.exchanges.exchange import Exchange
 from artemis_py.core.runtime.access import Permission
 from artemis_py.core.sessions.subscriptions import Lifetime, Subscription, SubscriptionSpec, config_of, lifetime_of
 from artemis_py.core.settings.exchange_config import Destination, ExchangeType
-from artemis_py.errors import QueueExists, Refusal, RoutingTypeMismatch
+from artemis_py.errors import InvalidRequest, QueueExists, Refusal, RoutingTypeMismatch
 
 if TYPE_CHECKING:
     from artemis_py.core.sessions.session import Session
@@ -36,6 +36,23 @@ def exchange_to_consume(
         return None
     found = domain.exchanges.named_in(text)
     return None if found is None else (found[0].name, found[0].config.type, found[1])
+
+
+def exchange_type(session: "Session", name: str) -> ExchangeType:
+    """Return the type of an exchange. Raises NoSuchExchange."""
+    return session.domain.exchanges.exchange(name).config.type
+
+
+def binding_keys(exchange: str, kind: ExchangeType, keys: list[str]) -> list[str]:
+    """Return the binding keys of a subscription that asks for these: to a topic exchange all, if it asks for none.
+
+    Raises InvalidRequest for a subscription to a direct exchange that would never get anything.
+    """
+    if kind is ExchangeType.TOPIC and not keys:
+        return ["#"]
+    if kind is ExchangeType.DIRECT and not keys:
+        raise InvalidRequest(f"a subscription to the direct exchange '{exchange}' needs a key: '{exchange}/key'")
+    return keys
 
 
 def subscribe_to_exchange(

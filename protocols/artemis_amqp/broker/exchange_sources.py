@@ -13,6 +13,7 @@ from artemis_py.core.selectors.filter import Filter
 from artemis_py.core.sessions.exchange_subscriptions import (
     SELECTOR,
     Scalar,
+    binding_keys,
     exchange_to_consume,
     subscribe_to_exchange,
 )
@@ -72,10 +73,7 @@ def read_exchange_source(session: Session, source: Source, name: str) -> Exchang
             # Arguments that cannot be used are refused when the queue is bound.
             arguments.update({str(each): one for each, one in content.items()})
             applied[entry] = value
-    if kind is ExchangeType.TOPIC and not keys:
-        keys = ["#"]
-    if kind is ExchangeType.DIRECT and not keys:
-        raise InvalidRequest(f"a subscription to the direct exchange '{exchange}' needs a key: '{exchange}/key'")
+    keys = binding_keys(exchange, kind, keys)
     if kind is ExchangeType.HEADERS and key is None and not applied:
         raise InvalidRequest(f"a subscription to the headers exchange '{exchange}' needs a filter with the headers")
     return ExchangeSource(exchange, tuple(dict.fromkeys(keys)), arguments, applied)

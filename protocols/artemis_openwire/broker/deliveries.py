@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from artemis_openwire.broker.exchange_names import exchange_name_of
 from artemis_openwire.broker.subscriptions import Reading
 from artemis_openwire.engine.codec import write_nested
 from artemis_openwire.engine.large_delivery import send_large
@@ -9,6 +10,7 @@ from artemis_openwire.engine.structures import ActiveMQDestination
 from artemis_openwire.messages.delivery import delivery_of, redirected
 from artemis_openwire.messages.format import OPENWIRE_FORMAT
 from artemis_py.core.messages.large_body import LargeBody
+from artemis_py.core.messages.message import ROUTING_KEY, Message
 from artemis_py.core.queues.consumer import REJECTED, RELEASED, Consumer, Sink
 from artemis_py.core.queues.reference import Reference
 from artemis_py.core.sessions.subscriptions import Subscription
@@ -31,6 +33,8 @@ class Source(Sink):
         """Whether messages are to name the queue that they come from instead of the topic that they were sent to."""
         self._is_wild: bool = reading.is_wild
         """Whether messages come from many addresses, and each names its own."""
+        self._has_keys: bool = reading.has_keys
+        """Whether messages come through an exchange, and each names its routing key."""
         self._address: str = ""
         """The address that `_field` names, if messages come from many."""
         self._field: bytes = write_nested(destination, 1)
@@ -54,6 +58,8 @@ class Source(Sink):
         if self._is_wild and message.address != self._address:
             self._address = message.address
             self._field = write_nested(type(self._destination)(physical_name=message.address), 1)
+        elif self._has_keys:
+            self._name_key(message)
         number = owner.next_number
         if message.large is not None and message.format is OPENWIRE_FORMAT:
             is_sent = self._send_large(reference, message.large, header, body, consumer)
@@ -74,6 +80,14 @@ class Source(Sink):
         owner.next_number = number + 1
         owner.dispatched[number] = None if consumer.is_browser else reference
         owner.sent()
+
+    def _name_key(self, message: Message) -> None:
+        """Have the delivery name the exchange and the routing key of a message."""
+        key = message.lookup(ROUTING_KEY)
+        name = message.address if not isinstance(key, str) else exchange_name_of(message.address, key)
+        if name != self._address:
+            self._address = name
+            self._field = write_nested(type(self._destination)(physical_name=name), 1)
 
     def _send_large(
         self, reference: Reference, large: LargeBody, header: bytes, body: bytes, consumer: Consumer

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from artemis_openwire.broker.destinations import is_wild, matches
+from artemis_openwire.broker.exchange_names import SCHEME
 from artemis_openwire.broker.subscriptions import Reading, routing_type_of
 from artemis_openwire.engine.structures import ActiveMQDestination, ActiveMQTempDestination
 from artemis_py.core.names.routing_type import RoutingType
@@ -37,6 +38,7 @@ def is_pattern(destination: ActiveMQDestination) -> bool:
         routing_type_of(destination) is RoutingType.ANYCAST
         and not isinstance(destination, ActiveMQTempDestination)
         and FQQN_SEPARATOR not in name
+        and not name.startswith(SCHEME)
         and is_wild(name)
     )
 

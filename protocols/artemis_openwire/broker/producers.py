@@ -3,6 +3,7 @@
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from artemis_openwire.broker.exchange_names import open_exchange, read_exchange_name
 from artemis_openwire.broker.refusals import illegal_state, invalid_destination, told
 from artemis_openwire.broker.subscriptions import routing_type_of
 from artemis_openwire.broker.transactions import ClientTransaction
@@ -20,6 +21,7 @@ from artemis_py.core.messages.message import Message
 from artemis_py.core.queues.dispatcher import Dispatcher
 from artemis_py.core.routing.duplicates import duplicate_id
 from artemis_py.core.routing.transaction import Transaction
+from artemis_py.core.sessions.exchanges import ExchangeInlet
 from artemis_py.core.sessions.producer import Producer
 from artemis_py.errors import InvalidRequest, LimitExceeded, MalformedFrame, Refusal
 from artemis_py.wire.answers import Answers
@@ -166,6 +168,9 @@ class Producers:
         name = part.physical_name or ""
         if isinstance(part, ActiveMQTempDestination) and core.owns_temporary(name) is None:
             raise invalid_destination(f"the temporary destination '{name}' does not exist")
+        wanted = read_exchange_name(name)
+        if wanted is not None:
+            return open_exchange(core, wanted)
         return core.producer(core.full_name(name), routing_type_of(part))
 
     def _find_target(self, message: MessageFields) -> Target:
@@ -230,6 +235,8 @@ class Producers:
                 self._route(message, part, producer, of, id)
             else:
                 _check_temporary(part, producer)
+                if isinstance(producer.inlet, ExchangeInlet):
+                    raise InvalidRequest("a message to an exchange is not sent later: schedule it for a queue or topic")
                 job_id = message_id_text(fields.message_id)
                 self._exchange.handler.services.jobs.schedule(producer, message, timing, job_id, of, id)
 

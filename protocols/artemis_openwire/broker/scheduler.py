@@ -10,6 +10,7 @@ its user has scheduled, and what it may consume there.
 
 from typing import TYPE_CHECKING, Final
 
+from artemis_openwire.broker.exchange_names import open_exchange, read_exchange_name
 from artemis_openwire.broker.refusals import invalid_destination
 from artemis_openwire.broker.subscriptions import routing_type_of
 from artemis_openwire.engine.structures import ActiveMQDestination, ActiveMQQueue, ActiveMQTempDestination
@@ -133,6 +134,9 @@ def _open(session: Session, target: ActiveMQDestination) -> Producer:
     name = target.physical_name or ""
     if isinstance(target, ActiveMQTempDestination) and session.owns_temporary(name) is None:
         raise invalid_destination(f"the temporary destination '{name}' does not exist")
+    wanted = read_exchange_name(name)
+    if wanted is not None:
+        return open_exchange(session, wanted)
     return session.producer(session.full_name(name), routing_type_of(target))
 
 

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from artemis_openwire.broker.destinations import consumed_address, durable_queue_name, is_wild
+from artemis_openwire.broker.exchange_names import ExchangeName, read_exchange_name
 from artemis_openwire.broker.refusals import CommandRefused, invalid_destination
 from artemis_openwire.engine import errors
 from artemis_openwire.engine.commands import ConsumerInfo
@@ -16,8 +17,15 @@ from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.names.syntax import FQQN_SEPARATOR
 from artemis_py.core.runtime.access import Permission
 from artemis_py.core.selectors.filter import Filter, parse_filter
+from artemis_py.core.sessions.exchange_subscriptions import (
+    SELECTOR,
+    binding_keys,
+    exchange_type,
+    subscribe_to_exchange,
+)
 from artemis_py.core.sessions.session import Session
 from artemis_py.core.sessions.subscriptions import Subscription, SubscriptionSpec, without_own
+from artemis_py.core.settings.exchange_config import ExchangeType
 
 if TYPE_CHECKING:
     from artemis_openwire.broker.handler import ClientHandler
@@ -27,13 +35,20 @@ class Reading:
     """A queue, and how a consumer reads it."""
 
     def __init__(
-        self, subscription: Subscription, filter: Filter | None = None, is_wild: bool = False, redirects: bool = False
+        self,
+        subscription: Subscription,
+        filter: Filter | None = None,
+        is_wild: bool = False,
+        redirects: bool = False,
+        has_keys: bool = False,
     ) -> None:
         self.subscription: Subscription = subscription
         self.filter: Filter | None = filter
         """Filter of the consumer; a subscription's own filter is that of its queue."""
         self.is_wild: bool = is_wild
         """Whether messages come from many addresses."""
+        self.has_keys: bool = has_keys
+        """Whether messages come through an exchange, and each names its routing key."""
         self.redirects: bool = redirects
         """Whether messages name the queue in place of the topic that they were sent to."""
 
@@ -59,6 +74,9 @@ def open_reading(handler: "ClientHandler", session: Session, info: ConsumerInfo,
     wanted = filter_of(info, handler.client_id)
     if isinstance(part, ActiveMQTempDestination):
         _check_temporary(session, name)
+    bound = read_exchange_name(name)
+    if bound is not None:
+        return _open_exchange(handler, session, info, part, bound, wanted)
     if FQQN_SEPARATOR in name:
         return _open_named(session, info, name, routing_type_of(part), wanted)
     if routing_type_of(part) is RoutingType.MULTICAST:
@@ -127,6 +145,33 @@ def _open_topic(
     session.prepare_address(address, RoutingType.MULTICAST)
     spec = SubscriptionSpec(address, (queue_name,), True, False, wanted, session.subject.user, recreates=True)
     return Reading(session.subscribe(spec), is_wild=is_wild(name))
+
+
+def _open_exchange(
+    handler: "ClientHandler",
+    session: Session,
+    info: ConsumerInfo,
+    part: ActiveMQDestination,
+    bound: ExchangeName,
+    wanted: Filter | None,
+) -> Reading:
+    """Open the queue that collects for a subscriber of an exchange."""
+    if info.browser or routing_type_of(part) is not RoutingType.MULTICAST:
+        text = f"'{part.physical_name}' is an exchange, which has no messages: subscribe to it as a topic"
+        raise invalid_destination(text)
+    kind = exchange_type(session, bound.exchange)
+    if kind is ExchangeType.HEADERS and bound.key is None:
+        # There is nothing to say which headers: a client that names a key knows that it gets all messages.
+        raise invalid_destination(f"a subscription to the headers exchange '{bound.exchange}' needs a key, or a queue")
+    keys = binding_keys(bound.exchange, kind, [] if bound.key is None else [bound.key])
+    arguments = {} if wanted is None else {SELECTOR: wanted.text}
+    limit = info.maximum_pending_message_limit
+    spec = SubscriptionSpec(bound.exchange, ring_size=limit if limit > 0 else None)
+    if info.subscription_name is not None:
+        check_inactive(session, handler.client_id, info.subscription_name)
+        names = (durable_queue_name(handler.client_id, info.subscription_name),)
+        spec = SubscriptionSpec(bound.exchange, names, True, False, None, session.subject.user, recreates=True)
+    return Reading(subscribe_to_exchange(session, spec, keys, arguments), has_keys=True)
 
 
 def check_inactive(session: Session, client_id: str, subscription: str) -> None:

@@ -8,10 +8,13 @@ from typing import Final
 from artemis_openwire.engine.structure import Throwable
 from artemis_py.errors import (
     AddressFull,
+    ExchangeDeleted,
     InvalidFilter,
     LimitExceeded,
     MaxConsumersReached,
+    NoRoute,
     NoSuchAddress,
+    NoSuchExchange,
     NoSuchQueue,
     NotAuthorized,
     Refusal,
@@ -38,6 +41,9 @@ XA_UNTIMELY: Final = -6
 CLASSES: Final[dict[type[Refusal], str]] = {
     NotAuthorized: SECURITY,
     NoSuchAddress: DESTINATION,
+    NoSuchExchange: DESTINATION,
+    ExchangeDeleted: DESTINATION,
+    NoRoute: DESTINATION,
     NoSuchQueue: DESTINATION,
     RoutingTypeMismatch: DESTINATION,
     InvalidFilter: SELECTOR,
