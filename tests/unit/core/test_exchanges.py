@@ -8,10 +8,12 @@ from attrs import evolve
 from artemis_py.core.messages.message import ROUTING_KEY
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.queues.consumer import ACCEPTED
+from artemis_py.core.routing.divert import create_divert
 from artemis_py.core.routing.domain import Domain
 from artemis_py.core.routing.exchanges.exchange import Exchange
 from artemis_py.core.routing.exchanges.passage import MAX_VISITS
 from artemis_py.core.settings.address_settings import AddressSettings, FullPolicy
+from artemis_py.core.settings.divert_config import DivertConfig
 from artemis_py.core.settings.exchange_config import Destination, ExchangeLifetime, Unroutable
 from artemis_py.errors import (
     AddressFull,
@@ -351,6 +353,20 @@ def test_the_alternate_is_for_messages_that_reach_no_queue_not_for_those_that_ma
 
     assert reached(domain, "e", "k", colour="red") == {"q"}
     assert reached(domain, "e", "k", colour="blue") == {"spare"}
+
+
+def test_a_divert_is_no_binding() -> None:
+    """Neither one of an address that is called like the exchange nor one of a bound queue's address gets a message."""
+    domain = make_domain()
+    make_queues(domain, "q copied")
+    make_exchange(domain, "e")
+    bind(domain, "e", "k", "q")
+    for number, address in enumerate(("e", "q")):
+        create_divert(domain, DivertConfig(name=str(number), address=address, forwarding_address="copied"))
+
+    assert reached(domain, "e", "k") == {"q"}
+    send(domain, "q", "sent to its address")
+    assert domain.queue("copied").message_count == 1
 
 
 def test_a_circle_of_alternates_ends() -> None:
