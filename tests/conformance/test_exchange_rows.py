@@ -21,8 +21,8 @@ EXCUSES: Final = ("deviates:", "open:")
 HEAD: Final = """# Checklist of exchanges
 
 What is easily missed about the exchanges of Qpid and RabbitMQ, in our own words, with the tests that hold this broker
-to each row. The page is written by `python -m tests.conformance.test_exchange_rows`. A test fails when a row has no test,
-when a row names a test that does not exist, and when the rows T and H are not those of the
+to each row. The page is written by `python -m tests.conformance.test_exchange_rows`. A test fails when a row has no
+test, when a row names a test that does not exist, and when the rows T and H are not those of the
 [reference](reference/qpid-exchanges.md). [exchanges.md](exchanges.md#decisions) has the reasons where this broker
 **deviates**.
 """
