@@ -65,7 +65,8 @@ def subscribe_to_exchange(
     InvalidFilter, InvalidRequest, RoutingTypeMismatch; QueueExists as `Subscriptions.subscribe`. There is no new queue
     then.
     """
-    exchange = session.domain.exchanges.exchange(spec.address)
+    exchanges = session.domain.exchanges
+    exchange = exchanges.exchange(spec.address)
     wanted = check_arguments(arguments)
     session.check(Permission.CONSUME, exchange.name)
     wanted_keys = list(keys)
@@ -77,8 +78,13 @@ def subscribe_to_exchange(
         if queue is not None and not is_fit and not spec.recreates:
             continue
         # Checked first: otherwise the client would learn whether the queue exists.
-        session.check(Permission.CONSUME, session.domain.exchanges.own_address(name), name)
+        session.check(Permission.CONSUME, exchanges.own_address(name), name)
         if queue is not None and is_fit:
+            # What is refused must leave no binding behind.
+            session.check_consumer(queue)
+            is_own = queue.address.name == exchanges.own_address(name)
+            if not is_own and not _is_bound(exchange, queue, wanted_keys, wanted):
+                session.check(Permission.SEND, queue.address.name, name)
             _bind(session, exchange, queue, wanted_keys, wanted)
             return Subscription(queue, lifetime_of(spec))
         if queue is not None:
@@ -114,18 +120,25 @@ def _fits(
         if queue.configuration_managed:
             return True
         is_same = queue.address.name == exchanges.own_address(queue.name) and queue.filter == spec.filter
-        return is_same and all(_is_bound(exchange, key, queue, arguments) for key in keys or [queue.name])
+        return is_same and _is_bound(exchange, queue, keys, arguments)
     if queue.address.name != exchanges.own_address(queue.name) or queue.settings.max_consumers != spec.max_consumers:
+        return False
+    sources = [binding.source for binding in exchanges.bindings_of(queue)]
+    if sources and exchange not in sources:
         return False
     return session.owns(queue) and (spec.shared or not queue.consumers)
 
 
-def _is_bound(exchange: Exchange, key: str, queue: Queue, arguments: dict[str, Scalar]) -> bool:
-    """Tell whether a queue is bound by a key, with equal arguments: 1, 1.0 and true are three values."""
-    binding = exchange.bindings.get((key, True, queue.name))
-    if binding is None or binding.arguments != arguments:
-        return False
-    return all(type(value) is type(arguments[name]) for name, value in binding.arguments.items())
+def _is_bound(exchange: Exchange, queue: Queue, keys: list[str], arguments: dict[str, Scalar]) -> bool:
+    """Tell whether a queue is bound by all keys, with equal arguments: 1, 1.0 and true are three values."""
+    for key in keys or [queue.name]:
+        binding = exchange.bindings.get((key, True, queue.name))
+        if binding is None or binding.arguments != arguments:
+            return False
+        for name, value in binding.arguments.items():
+            if type(value) is not type(arguments[name]):
+                return False
+    return True
 
 
 def _create(session: "Session", name: str, spec: SubscriptionSpec) -> Queue:

@@ -31,7 +31,16 @@ from artemis_py.core.settings.exchange_config import (
     ExchangeType,
     Unroutable,
 )
-from artemis_py.errors import ExchangeDeleted, InUse, LimitExceeded, NoRoute, NoSuchExchange, NotAuthorized
+from artemis_py.errors import (
+    ExchangeDeleted,
+    InUse,
+    InvalidRequest,
+    LimitExceeded,
+    NoRoute,
+    NoSuchExchange,
+    NotAuthorized,
+    QueueExists,
+)
 from tests.core_harness import make_domain, make_message, make_queue, make_services, make_session, settle_down
 from tests.unit.core.exchange_world import bind as bind_queue
 from tests.unit.core.exchange_world import make_exchange, make_queues, to_exchange, to_queue
@@ -350,6 +359,59 @@ def test_a_subscription_needs_what_its_exchange_and_a_temporary_queue_need() -> 
         subscribe_to_exchange(session, SubscriptionSpec(name), ["#"], {})
     assert not domain.queues
     assert not domain.addresses
+
+
+@pytest.mark.parametrize("missing", [Permission.CONSUME, Permission.SEND])
+def test_a_configured_queue_is_bound_only_for_those_who_may_use_it(missing: Permission) -> None:
+    """It may have the name of a subscription: a client that may not read it, or send to it, leaves no binding there."""
+    domain = make_domain()
+    queue = make_queue(domain, "me.sub", address="payroll", configuration_managed=True)
+    session = make_session(domain)
+    spec = SubscriptionSpec("amq.topic", ("me.sub",), durable=True, recreates=True)
+    domain.access = All(but=(missing, "payroll"))
+
+    with pytest.raises(NotAuthorized, match="payroll"):
+        subscribe_to_exchange(session, spec, ["#"], {})
+    assert not domain.exchanges.bindings_of(queue)
+
+    domain.access = All(but=(Permission.CREATE_ADDRESS, "payroll"))
+    assert subscribe_to_exchange(session, spec, ["#"], {}).queue is queue
+    domain.access = All(but=(Permission.SEND, "payroll"))
+    assert subscribe_to_exchange(session, spec, ["#"], {}).queue is queue
+    assert [each.key for each in domain.exchanges.bindings_of(queue)] == ["#"]
+
+
+def test_a_subscription_is_not_shared_with_one_to_another_exchange() -> None:
+    """The next name is taken, where names may be taken; a queue that has lost its binding is bound again."""
+    domain = make_domain()
+    session = make_session(domain)
+    names = ("group", "second")
+    for name, expected in (("amq.topic", "group"), ("amq.fanout", "second"), ("amq.topic", "group")):
+        spec = SubscriptionSpec(name, names, durable=True, shared=True)
+        assert subscribe_to_exchange(session, spec, ["k"], {}).queue.name == expected
+    with pytest.raises(QueueExists, match="are taken"):
+        subscribe_to_exchange(session, SubscriptionSpec("amq.direct", names, durable=True, shared=True), ["k"], {})
+
+    domain.exchanges.unbind(domain.exchanges.exchange("amq.topic"), "k", to_queue("group"))
+    subscribe_to_exchange(session, SubscriptionSpec("amq.topic", names, durable=True, shared=True), ["k"], {})
+    assert len(domain.exchanges.bindings_of(domain.queue("group"))) == 1
+
+
+def test_what_is_refused_leaves_nothing_of_a_named_subscription() -> None:
+    """Neither its queue nor its address: for lack of a permission, or for a key that cannot be one."""
+    domain = make_domain()
+    session = make_session(domain)
+    spec = SubscriptionSpec("amq.topic", ("me.sub",), durable=True)
+    domain.access = All(but=(Permission.CREATE_DURABLE_QUEUE, "me.sub"))
+    with pytest.raises(NotAuthorized, match="createDurableQueue"):
+        subscribe_to_exchange(session, spec, ["#"], {})
+    domain.access = All(but=(Permission.SEND, "nothing"))
+    with pytest.raises(InvalidRequest, match="256"):
+        subscribe_to_exchange(session, spec, ["fine", "a" + ".a" * 300], {})
+
+    assert not domain.queues
+    assert not domain.addresses
+    assert not domain.exchanges.exchange("amq.topic").bindings
 
 
 def test_a_subscription_that_is_an_alternate_ends_nevertheless() -> None:

@@ -124,7 +124,8 @@ class Exchanges(Companion):
 
     def has_own_address(self, queue: Queue) -> bool:
         """Tell whether a queue collects for a subscriber of exchanges: it is bound, and its address is its own."""
-        return queue in self._of_queue and queue.address.name == self.own_address(queue.name)
+        is_subscription = queue.routing_type is RoutingType.MULTICAST and queue in self._of_queue
+        return is_subscription and queue.address.name == self.own_address(queue.name)
 
     # -- exchanges ---------------------------------------------------------------------------------------------
 
