@@ -1,4 +1,4 @@
-"""Subscriptions through an exchange: a queue for a subscriber, on an address of its own name, and its bindings.
+"""Subscriptions through an exchange: a queue for a subscriber, on an address of its own, and its bindings.
 
 Names, lifetimes and permissions of the queue are those of other subscriptions (`subscriptions`). Which messages it gets
 is decided by its bindings, which the protocol reads from what the client asks for.
@@ -78,18 +78,18 @@ def subscribe_to_exchange(
         if queue is not None and not is_fit and not spec.recreates:
             continue
         # Checked first: otherwise the client would learn whether the queue exists.
-        session.check(Permission.CONSUME, exchanges.own_address(name), name)
+        own = exchanges.own_address(exchange.name, name)
+        session.check(Permission.CONSUME, own, name)
         if queue is not None and is_fit:
             # What is refused must leave no binding behind.
             session.check_consumer(queue)
-            is_own = queue.address.name == exchanges.own_address(name)
-            if not is_own and not _is_bound(exchange, queue, wanted_keys, wanted):
+            if queue.address.name != own and not _is_bound(exchange, queue, wanted_keys, wanted):
                 session.check(Permission.SEND, queue.address.name, name)
             _bind(session, exchange, queue, wanted_keys, wanted)
             return Subscription(queue, lifetime_of(spec))
         if queue is not None:
             session.subscriptions.discard(queue)
-        queue = _create(session, name, spec)
+        queue = _create(session, name, own, spec)
         _bind_new(session, exchange, queue, wanted_keys, wanted)
         return Subscription(queue, lifetime_of(spec), True)
     if is_named:
@@ -102,8 +102,8 @@ def subscribe_to_exchange(
 
 def subscribed_exchange(session: "Session", queue: Queue) -> str | None:
     """Return the name of the exchange that a subscription collects from; None if it collects from its address."""
-    exchanges = session.domain.exchanges
-    return exchanges.bindings_of(queue)[0].source.name if exchanges.has_own_address(queue) else None
+    exchange = session.domain.exchanges.subscribed(queue)
+    return None if exchange is None else exchange.name
 
 
 def _fits(
@@ -115,16 +115,13 @@ def _fits(
     arguments: dict[str, Scalar],
 ) -> bool:
     """Tell whether an existing queue can serve the subscription; one that is not replaced is bound again if needed."""
-    exchanges = session.domain.exchanges
+    own = session.domain.exchanges.own_address(exchange.name, queue.name)
     if spec.recreates:
         if queue.configuration_managed:
             return True
-        is_same = queue.address.name == exchanges.own_address(queue.name) and queue.filter == spec.filter
+        is_same = queue.address.name == own and queue.filter == spec.filter
         return is_same and _is_bound(exchange, queue, keys, arguments)
-    if queue.address.name != exchanges.own_address(queue.name) or queue.settings.max_consumers != spec.max_consumers:
-        return False
-    sources = [binding.source for binding in exchanges.bindings_of(queue)]
-    if sources and exchange not in sources:
+    if queue.address.name != own or queue.settings.max_consumers != spec.max_consumers:
         return False
     return session.owns(queue) and (spec.shared or not queue.consumers)
 
@@ -141,10 +138,9 @@ def _is_bound(exchange: Exchange, queue: Queue, keys: list[str], arguments: dict
     return True
 
 
-def _create(session: "Session", name: str, spec: SubscriptionSpec) -> Queue:
-    """Create the queue, and its address if there is none. Raises a kind of Refusal."""
+def _create(session: "Session", name: str, own: str, spec: SubscriptionSpec) -> Queue:
+    """Create the queue, and its own address if there is none. Raises a kind of Refusal."""
     domain = session.domain
-    own = domain.exchanges.own_address(name)
     address = domain.addresses.get(own)
     if address is not None and RoutingType.MULTICAST not in address.routing_types:
         raise RoutingTypeMismatch(

@@ -81,7 +81,7 @@ class Sessions:
 
     def is_through_exchange(self, queue: Queue) -> bool:
         """Tell whether a queue collects for a subscriber of an exchange, not of its address."""
-        return self.domain.exchanges.has_own_address(queue)
+        return self.domain.exchanges.subscribed(queue) is not None
 
     def register_endpoint(self, address: str, endpoint: Endpoint) -> None:
         """Have `endpoint` take everything that is sent to `address`."""

@@ -252,7 +252,7 @@ def delete_queue(domain: Domain, queue: Queue, reason: str) -> None:
 
     Any other address is left to the reaper.
     """
-    has_own = domain.exchanges.has_own_address(queue)
+    has_own = domain.exchanges.subscribed(queue) is not None
     domain.delete_queue(queue.name, force=True, reason=reason)
     address = queue.address
     if has_own and address.auto_created and address.is_unbound and not address.is_deleted:

@@ -418,14 +418,14 @@ def subscribe(peer: Peer, address: str = "amq.topic/a.*", name: str = "sub", han
 def test_a_subscription_has_the_name_that_one_to_an_address_has(
     durable: int, capabilities: tuple[Symbol, ...], name: str
 ) -> None:
-    """Its address has it, too, and the exchange leads there."""
+    """Its address is below the name of the exchange, which leads there."""
     broker = Broker()
     peer = broker.connect("me")
     link = "sub|volatile1" if SHARED in capabilities else "sub"
     answer = subscribe(peer, name=link, durable=durable, capabilities=capabilities)
 
     (queue,) = broker.domain.queues.values()
-    assert (queue.name, queue.address.name, queue.durable) == (name, name, durable > 0)
+    assert (queue.name, queue.address.name, queue.durable) == (name, f"amq.topic.{name}", durable > 0)
     assert (answer.source.address, answer.source.durable) == ("amq.topic/a.*", durable)
     assert (answer.source.capabilities, answer.source.distribution_mode) == (capabilities, "copy")
     assert [binding.key for binding in broker.domain.exchanges.bindings_of(queue)] == ["a.*"]
@@ -575,9 +575,9 @@ def test_the_address_of_a_subscription_is_no_wildcard() -> None:
     broker = Broker()
     subscribe(broker.connect("me"), name="#")
     queue = broker.domain.queue("me.#")
-    assert queue.address.name == r"me.\#"
-    make_queue(broker.domain, "me.x")
-    send(broker.domain, "me.x", "not for it")
+    assert queue.address.name == r"amq.topic.me.\#"
+    make_queue(broker.domain, "amq.topic.me.x")
+    send(broker.domain, "amq.topic.me.x", "not for it")
     publish(broker.domain, "amq.topic", "a.b")
     assert queue.message_count == 1
 
@@ -586,13 +586,13 @@ def test_the_address_of_a_subscription_is_no_wildcard() -> None:
     assert broker.domain.queue("me.#") is queue
     peer.say(Detach(handle=0, closed=True))
     assert "me.#" not in broker.domain.queues
-    assert r"me.\#" not in broker.domain.addresses
+    assert r"amq.topic.me.\#" not in broker.domain.addresses
 
 
 def test_the_name_of_a_subscription_may_be_taken() -> None:
     """By an address for queues: the client is told, and nothing is left behind."""
     broker = Broker()
-    broker.domain.create_address("me.sub", frozenset((RoutingType.ANYCAST,)))
+    broker.domain.create_address("amq.topic.me.sub", frozenset((RoutingType.ANYCAST,)))
 
     refused = subscribe(broker.connect("me"))
 

@@ -41,7 +41,7 @@ from artemis_py.errors import (
     NotAuthorized,
     QueueExists,
 )
-from tests.core_harness import make_domain, make_message, make_queue, make_services, make_session, settle_down
+from tests.core_harness import Recorder, make_domain, make_message, make_queue, make_services, make_session, settle_down
 from tests.unit.core.exchange_world import bind as bind_queue
 from tests.unit.core.exchange_world import make_exchange, make_queues, to_exchange, to_queue
 
@@ -402,7 +402,7 @@ def test_what_is_refused_leaves_nothing_of_a_named_subscription() -> None:
     domain = make_domain()
     session = make_session(domain)
     spec = SubscriptionSpec("amq.topic", ("me.sub",), durable=True)
-    domain.access = All(but=(Permission.CREATE_DURABLE_QUEUE, "me.sub"))
+    domain.access = All(but=(Permission.CREATE_DURABLE_QUEUE, "amq.topic.me.sub"))
     with pytest.raises(NotAuthorized, match="createDurableQueue"):
         subscribe_to_exchange(session, spec, ["#"], {})
     domain.access = All(but=(Permission.SEND, "nothing"))
@@ -412,6 +412,32 @@ def test_what_is_refused_leaves_nothing_of_a_named_subscription() -> None:
     assert not domain.queues
     assert not domain.addresses
     assert not domain.exchanges.exchange("amq.topic").bindings
+
+
+class Below:
+    """Grants everything for a name and what is below it, as a security setting for `name.#` does."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def allows(self, subject: Subject, permission: Permission, address: str, queue: str | None = None) -> bool:
+        return address == self.name or address.startswith(self.name + ".")
+
+
+def test_permissions_for_an_exchange_and_what_is_below_are_those_of_its_subscriptions() -> None:
+    """Whatever the client calls them: it makes, reads and ends them, and none of another exchange."""
+    domain = make_domain()
+    session = make_session(domain)
+    domain.access = Below("amq.topic")
+    spec = SubscriptionSpec("amq.topic", ("me.sub",), durable=True, recreates=True)
+    subscription = subscribe_to_exchange(session, spec, ["#"], {})
+    session.close_consumer(session.consume(subscription.queue, Recorder()))
+    session.subscriptions.unsubscribe(subscription, "unsubscribed")
+
+    assert not domain.queues
+    assert not domain.addresses
+    with pytest.raises(NotAuthorized):
+        subscribe_to_exchange(session, SubscriptionSpec("amq.fanout", ("me.sub",), durable=True), ["#"], {})
 
 
 def test_a_subscription_that_is_an_alternate_ends_nevertheless() -> None:

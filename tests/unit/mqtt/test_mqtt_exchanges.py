@@ -159,15 +159,15 @@ def test_nothing_is_left_of_a_session_that_ends() -> None:
     site = Site()
     client = through(site)
     client.subscribe("a/+/#")
-    assert set(site.domain.addresses) == {r"c.a.\*.\#"}
-    connected(site, "plain").publish("c/a/x/y")
+    assert set(site.domain.addresses) == {r"amq.topic.c.a.\*.\#"}
+    connected(site, "plain").publish("amq/topic/c/a/x/y")
     assert received(client) == []
 
     client.leave()
     site.turn()
 
     assert set(site.domain.queues) == set()
-    assert set(site.domain.addresses) == {"c.a.x.y"}
+    assert set(site.domain.addresses) == {"amq.topic.c.a.x.y"}
     assert not site.domain.exchanges.exchange("amq.topic").bindings
 
 

@@ -112,20 +112,25 @@ class Exchanges(Companion):
         """Return the bindings that lead to a queue."""
         return list(self._of_queue.get(queue, ()))
 
-    def own_address(self, name: str) -> str:
-        """Return the name of the address that a subscription's queue of this name has for itself.
+    def own_address(self, exchange: str, queue: str) -> str:
+        """Return the name of the address that the queue of a subscription to an exchange has for itself.
 
-        The same, but never with wildcards: it would collect what other addresses get.
+        It is below the name of the exchange, so that permissions and settings for `exchange.#` are also those of its
+        subscriptions. It never has wildcards: the queue would collect what is sent to other addresses.
         """
         syntax = self._routing.options.wildcards
+        name = exchange + syntax.delimiter + queue
         if not syntax.is_wild(name):
             return name
         return syntax.delimiter.join([syntax.escape(word) for word in syntax.words(name)])
 
-    def has_own_address(self, queue: Queue) -> bool:
-        """Tell whether a queue collects for a subscriber of exchanges: it is bound, and its address is its own."""
-        is_subscription = queue.routing_type is RoutingType.MULTICAST and queue in self._of_queue
-        return is_subscription and queue.address.name == self.own_address(queue.name)
+    def subscribed(self, queue: Queue) -> Exchange | None:
+        """Return the exchange that a queue collects from for a subscriber; None for any other queue."""
+        if queue.routing_type is RoutingType.MULTICAST:
+            for binding in self._of_queue.get(queue, ()):
+                if queue.address.name == self.own_address(binding.source.name, queue.name):
+                    return binding.source
+        return None
 
     # -- exchanges ---------------------------------------------------------------------------------------------
 
