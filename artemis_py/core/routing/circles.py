@@ -1,4 +1,4 @@
-"""Finds diverts that lead back to themselves, from their configuration alone.
+"""Finds diverts, and other things, that lead back to themselves, from their configuration alone.
 
 What filters and transformers do is not known here, so a circle that is found may be one that no message takes.
 """
@@ -16,18 +16,22 @@ Circle = tuple[str, ...]
 def circles(diverts: Iterable[DivertConfig], syntax: WildcardSyntax) -> list[Circle]:
     """Return a shortest circle for each group of diverts that all lead to each other, in the order of the diverts."""
     configs = list(diverts)
-    following = _followers(configs, syntax)
-    found: list[Circle] = []
+    return [tuple([configs[each].name for each in way]) for way in ways_back(_followers(configs, syntax))]
+
+
+def ways_back(following: Sequence[Sequence[int]]) -> list[list[int]]:
+    """Return a shortest circle for each group of numbers that all lead to each other; `following` says where to."""
+    found: list[list[int]] = []
     seen: set[int] = set()
     groups = _groups(following)
-    for index in range(len(configs)):
+    for index in range(len(following)):
         if index in seen:
             continue
         group = groups[index]
         seen |= group
         way = _way_back(index, following, group)
         if way:
-            found.append(tuple([configs[each].name for each in way]))
+            found.append(way)
     return found
 
 
@@ -58,7 +62,7 @@ def _followers(configs: Sequence[DivertConfig], syntax: WildcardSyntax) -> list[
 
 # Long because it is one algorithm (Tarjan's), written with a stack of its own: a chain may be longer than Python's.
 def _groups(following: Sequence[Sequence[int]]) -> list[set[int]]:
-    """Return for each divert the group of those that it leads to and that lead to it, itself included."""
+    """Return for each number the group of those that it leads to and that lead to it, itself included."""
     count = len(following)
     order = [-1] * count
     lowest = [0] * count
@@ -99,7 +103,7 @@ def _groups(following: Sequence[Sequence[int]]) -> list[set[int]]:
 
 
 def _way_back(start: int, following: Sequence[Sequence[int]], group: set[int]) -> list[int]:
-    """Return a shortest way from a divert to itself; empty if there is none."""
+    """Return a shortest way from a number to itself; empty if there is none."""
     before: dict[int, int] = {}
     waiting = deque([start])
     while waiting:

@@ -60,6 +60,8 @@ class Option:
     help: str
     since: str
     """First release with this option."""
+    by_value: bool = False
+    """Whether members of an enum are written by their values; otherwise by their names, as Artemis does."""
 
     types: tuple[type, ...] = field(init=False, repr=False)
     """Types that its values may have."""
@@ -67,6 +69,13 @@ class Option:
     @types.default
     def _types_of_kind(self) -> tuple[type, ...]:
         return _TYPES[self.kind] if isinstance(self.kind, Kind) else (self.kind,)
+
+    @property
+    def words(self) -> Mapping[str, Enum]:
+        """Members of the enum by what is written for them; empty for an option of another kind."""
+        if isinstance(self.kind, Kind):
+            return {}
+        return {str(each.value) if self.by_value else name: each for name, each in self.kind.__members__.items()}
 
     def holds(self, value: object) -> bool:
         """Tell whether a value is of this kind; bounds are checked where texts and JSON are read."""
@@ -97,7 +106,7 @@ def option(
 ) -> Any:  # an attrs field, whatever the annotation beside it says
     """Declare a field as an option; without `name` its XML name is that of the attribute, with dashes.
 
-    `more` has the additional fields of a class derived from `Option`.
+    `more` has `by_value`, and the additional fields of a class derived from `Option`.
     """
     if minimum is None and isinstance(kind, Kind):
         minimum = _SMALLEST.get(kind)

@@ -1,10 +1,11 @@
 """Exchanges that are to be created (qpid-exchanges §2)."""
 
+import json
 from collections.abc import Mapping
 from enum import Enum
 from typing import Any, Final
 
-from attrs import asdict, fields_dict, frozen
+from attrs import asdict, field, fields_dict, frozen
 
 
 class ExchangeType(Enum):
@@ -63,6 +64,55 @@ class ExchangeConfig:
     alternate: Destination | None = None
     """What gets the messages that reach no queue."""
     unroutable: Unroutable = Unroutable.DISCARD
+    configuration_managed: bool = False
+    """Whether the configuration declares it; clients and administrators made the others."""
+
+
+Scalar = str | int | float | bool | None
+"""Value of an argument of a binding."""
+
+
+@frozen(kw_only=True)
+class BindingConfig:
+    """A binding to be made."""
+
+    exchange: str
+    """Exchange at which it begins."""
+    destination: Destination
+    key: str = ""
+    arguments: tuple[tuple[str, Scalar], ...] = ()
+    """Arguments as clients give them, by name; no name comes twice."""
+    is_declared: bool = field(default=True, eq=False)
+    """Whether the configuration declares it; clients and administrators made the others."""
+    line: int = field(default=0, eq=False)
+    """Line of the file that declares it; 0 if none does."""
+
+    @property
+    def identity(self) -> tuple[str, str, Destination]:
+        """What it is among the bindings of a host; arguments do not count (qpid-exchanges §3)."""
+        return self.exchange, self.key, self.destination
+
+    def is_like(self, other: "BindingConfig") -> bool:
+        """Tell whether the arguments are the same; 1, 1.0 and true are different ones."""
+        return json.dumps(dict(self.arguments), sort_keys=True) == json.dumps(dict(other.arguments), sort_keys=True)
+
+    def __str__(self) -> str:
+        return f"exchange '{self.exchange}' key '{self.key}' to {self.destination}"
+
+
+@frozen(kw_only=True)
+class DeclaredExchanges:
+    """The exchanges and bindings of one virtual host, as a configuration has them."""
+
+    exchanges: tuple[ExchangeConfig, ...] = ()
+    bindings: tuple[BindingConfig, ...] = ()
+    """Bindings of these exchanges and of predeclared ones."""
+    file: str = field(default="", eq=False)
+    lines: Mapping[str, int] = field(factory=dict, eq=False)
+    """Line of each exchange in `file`, by name."""
+
+
+NO_EXCHANGES: Final = DeclaredExchanges()
 
 
 _ENUMS: Final[Mapping[str, type[Enum]]] = {

@@ -5,9 +5,8 @@ from typing import Final
 
 from artemis_py.core.names.syntax import is_unicode
 from artemis_py.core.selectors.filter import Filter, parse_filter
+from artemis_py.core.settings.exchange_config import Scalar as Scalar
 from artemis_py.errors import InvalidRequest
-
-Scalar = str | int | float | bool | None
 
 SELECTOR: Final = "x-filter-jms-selector"
 REPLACEMENT: Final = "x-replacement-routing-key"

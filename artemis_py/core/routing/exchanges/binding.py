@@ -24,7 +24,18 @@ Identity = tuple[str, bool, str]
 class ExchangeBinding:
     """Leads from an exchange to a queue or to another exchange; it is replaced, not changed."""
 
-    __slots__ = ("arguments", "criteria", "exchange", "filter", "identity", "key", "queue", "replacement", "source")
+    __slots__ = (
+        "arguments",
+        "criteria",
+        "exchange",
+        "filter",
+        "identity",
+        "is_declared",
+        "key",
+        "queue",
+        "replacement",
+        "source",
+    )
 
     def __init__(
         self,
@@ -50,6 +61,8 @@ class ExchangeBinding:
         """Routing key for the exchange that it leads to; None: the one it came with."""
         self.criteria: Criteria | None = criteria_of(arguments) if source.is_headers else None
         name = queue.name if queue is not None else "" if exchange is None else exchange.name
+        self.is_declared: bool = False
+        """Whether the configuration declares it, and not a client."""
         self.identity: Identity = (key, queue is not None, name)
 
     @property

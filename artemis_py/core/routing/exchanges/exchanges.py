@@ -57,6 +57,8 @@ class Exchanges(Companion):
         """Exchanges whose alternate is a queue."""
         self._bound: Final[dict[str, int]] = {}
         """Number of bindings and alternates that lead to queues of an address, by its name."""
+        self.declared: Final[dict[ExchangeBinding, None]] = {}
+        """Bindings that the configuration declares; those of an earlier one remain until they are removed."""
         self._kept: Final = KeptExchanges(routing.storage)
         for name, kind in PREDECLARED.items():
             self._make(ExchangeConfig(name=name, type=kind))
@@ -150,11 +152,16 @@ class Exchanges(Companion):
         return exchange
 
     def update(self, exchange: Exchange, config: ExchangeConfig) -> None:
-        """Change the alternate of an exchange, and what becomes of messages that reach no queue.
+        """Change the alternate of an exchange, what becomes of messages that reach no queue, and who declares it.
 
         Raises InvalidRequest if anything else differs, and what `declare` raises for an alternate.
         """
-        changed = evolve(exchange.config, alternate=config.alternate, unroutable=config.unroutable)
+        changed = evolve(
+            exchange.config,
+            alternate=config.alternate,
+            unroutable=config.unroutable,
+            configuration_managed=config.configuration_managed,
+        )
         if changed != config:
             raise InvalidRequest(
                 f"of exchange '{exchange.name}' only the alternate and what becomes of unroutable messages can change"
@@ -320,11 +327,13 @@ class Exchanges(Companion):
         arguments: Mapping[str, Scalar] | None = None,
         replace: bool = False,
         is_restored: bool = False,
+        is_declared: bool = False,
     ) -> bool:
         """Bind a queue or an exchange to an exchange; False if there is such a binding, and `replace` is false.
 
         The arguments do not belong to the identity of a binding (qpid-exchanges §3); with `replace` they change. One
-        that `is_restored` is in the store already. Raises NoSuchQueue, NoSuchExchange, InvalidFilter, InvalidRequest.
+        that `is_restored` is in the store already. One that `is_declared` belongs to the configuration, also after a
+        client has replaced it. Raises NoSuchQueue, NoSuchExchange, InvalidFilter, InvalidRequest.
         """
         check_key("binding key", key)
         checked = check_arguments({} if arguments is None else arguments)
@@ -336,8 +345,12 @@ class Exchanges(Companion):
         if before is not None:
             if not replace:
                 return False
+            is_declared = is_declared or before.is_declared
             self._remove(before)
         source.add(binding)
+        if is_declared:
+            binding.is_declared = True
+            self.declared[binding] = None
         if queue is not None:
             self._of_queue.setdefault(queue, {})[binding] = None
             self._count(queue, 1)
@@ -370,6 +383,7 @@ class Exchanges(Companion):
         if source.bindings.get(binding.identity) is not binding:
             return
         source.remove(binding)
+        self.declared.pop(binding, None)
         queue = binding.queue
         if queue is not None:
             bindings = self._of_queue.get(queue)

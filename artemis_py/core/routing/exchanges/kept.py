@@ -30,13 +30,16 @@ BINDINGS: Final = "bindings"
 class StoredBinding:
     """A binding as it is read."""
 
-    __slots__ = ("arguments", "destination", "key", "source")
+    __slots__ = ("arguments", "destination", "is_declared", "key", "source")
 
-    def __init__(self, source: str, key: str, destination: Destination, arguments: dict[str, Scalar]) -> None:
+    def __init__(
+        self, source: str, key: str, destination: Destination, arguments: dict[str, Scalar], is_declared: bool
+    ) -> None:
         self.source: str = source
         self.key: str = key
         self.destination: Destination = destination
         self.arguments: dict[str, Scalar] = arguments
+        self.is_declared: bool = is_declared
 
 
 def exchange_key(name: str) -> bytes:
@@ -67,7 +70,8 @@ def read_stored_binding(key: bytes, value: bytes) -> StoredBinding:
         record = json.loads(value)
         destination = Destination(str(record["destination"]), bool(record["is_queue"]))
         arguments = check_arguments(record["arguments"])
-        binding = StoredBinding(str(record["exchange"]), str(record["key"]), destination, arguments)
+        is_declared = record.get("declared") is True
+        binding = StoredBinding(str(record["exchange"]), str(record["key"]), destination, arguments, is_declared)
         found = binding_key(binding.source, (binding.key, destination.is_queue, destination.name))
     except (ValueError, KeyError, TypeError, AttributeError, Refusal) as error:
         raise DamagedValue(f"it is not a binding: {error!r}") from error
@@ -102,6 +106,8 @@ class KeptExchanges:
             "destination": destination,
             "arguments": binding.arguments,
         }
+        if binding.is_declared:
+            record["declared"] = True
         value = json.dumps(record, separators=(",", ":")).encode()
         self._storage.save_record(BINDINGS, binding_key(binding.source.name, binding.identity), value)
 
@@ -130,8 +136,14 @@ class KeptExchanges:
         for key, value in bound:
             try:
                 binding = read_stored_binding(key, value)
-                source = exchanges.exchange(binding.source)
-                exchanges.bind(source, binding.key, binding.destination, binding.arguments, is_restored=True)
+                exchanges.bind(
+                    exchanges.exchange(binding.source),
+                    binding.key,
+                    binding.destination,
+                    binding.arguments,
+                    is_restored=True,
+                    is_declared=binding.is_declared,
+                )
             except (DamagedValue, Refusal) as error:
                 problems.append(f"binding of record {key.hex()}: {error}")
         return problems
