@@ -29,6 +29,7 @@ from artemis_py.core.runtime.events import Events
 from artemis_py.core.services.domains import Domains
 from artemis_py.core.services.services import Services
 from artemis_py.core.sessions.sessions import Sessions
+from artemis_py.core.settings.exchange_config import NO_EXCHANGES
 from artemis_py.deployment.apply import Deployment
 from artemis_py.deployment.lifecycle import Lifecycle, Part, State
 from artemis_py.deployment.logins import AuthenticatorOf, Logins, make_logins, open_to_all
@@ -116,8 +117,8 @@ class Broker:
         self._acceptors: list[Acceptor] = []
         self._hurry: Final = asyncio.Event()
         self._farewell = "the broker stops", GOODBYE_S
-        # Recovery needs the settings, so they are applied first; addresses and diverts are applied after recovery.
-        self._apply(plan(EMPTY, evolve(config, addresses=(), diverts=())))
+        # Recovery needs the settings, so they are applied first; what is declared is applied after recovery.
+        self._apply(plan(EMPTY, evolve(config, addresses=(), diverts=(), exchanges=NO_EXCHANGES)))
 
     # -- life ------------------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from artemis_py.core.settings.address_settings import AddressSettings
 from artemis_py.core.settings.broker_settings import DEFAULT_BROKER_SETTINGS, BrokerSettings
 from artemis_py.core.settings.declaration import Kind, option, options_of
 from artemis_py.core.settings.divert_config import DivertConfig
+from artemis_py.core.settings.exchange_config import NO_EXCHANGES, DeclaredExchanges
 from artemis_py.core.settings.queue_config import AddressConfig
 from artemis_py.errors import Problem
 from artemis_py.security.authenticator import AnonymousAccess
@@ -151,6 +152,7 @@ class BrokerConfig:
     acceptors: tuple[AcceptorConfig, ...] = ()
     addresses: tuple[AddressConfig, ...] = ()
     diverts: tuple[DivertConfig, ...] = ()
+    exchanges: DeclaredExchanges = NO_EXCHANGES
     address_settings: Mapping[str, AddressSettings] = Factory(dict)
     """Address settings by match, in the order of the file."""
     places: Mapping[str, tuple[str, int]] = Factory(dict)

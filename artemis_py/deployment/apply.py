@@ -39,6 +39,7 @@ from artemis_py.deployment.diverts import (
     make_divert_change,
     warn_of_circles,
 )
+from artemis_py.deployment.exchanges import ExchangeChange, existing_exchanges, make_exchange_change
 from artemis_py.deployment.plan import EMPTY, Plan, may_delete
 from artemis_py.errors import Problem, Refusal
 from artemis_py.logs import named_logger
@@ -65,7 +66,7 @@ class Deployment:
         self._disk: Final = disk
 
     def running(self, wanted: BrokerConfig) -> BrokerConfig:
-        """Return the configuration in force, with the addresses, queues and diverts that exist.
+        """Return the configuration in force, with the addresses, queues, exchanges and diverts that exist.
 
         It is compared with `wanted`, and contains only what a plan to `wanted` can change. If the plan may delete,
         these are all addresses that were not created on demand; otherwise only those that `wanted` names, so a start
@@ -82,7 +83,8 @@ class Deployment:
         found = [domain.addresses[name] for name in sorted(names) if name in domain.addresses]
         addresses = tuple([_described(address) for address in found])
         diverts = existing_diverts(domain, [*self.config.diverts, *wanted.diverts], wanted)
-        return evolve(self.config, addresses=addresses, diverts=diverts)
+        exchanges = existing_exchanges(domain, wanted.exchanges)
+        return evolve(self.config, addresses=addresses, diverts=diverts, exchanges=exchanges)
 
     def apply(self, plan: Plan) -> list[Problem]:
         """Apply the plan, except for changes that need a restart; return the changes that were refused.
@@ -155,6 +157,8 @@ class Deployment:
                 domain.delete_queue(change.name, force=True, reason=REASON)
             case DivertChange():
                 make_divert_change(domain, change)
+            case ExchangeChange():
+                make_exchange_change(domain, change)
 
     def _have_address(self, name: str, routing_types: frozenset[RoutingType]) -> None:
         """Create an address or set its routing types; it keeps the types that its queues need."""
@@ -222,4 +226,6 @@ def _problem(plan: Plan, change: Change, refusal: Refusal) -> Problem:
     file, line = "configuration", 0
     if isinstance(change, SetAddressSettings):
         file, line = plan.wanted.places.get(change.match, (file, line))
+    elif isinstance(change, ExchangeChange) and change.line:
+        file, line = change.file, change.line
     return Problem(file, line, change.element, str(refusal))

@@ -1,8 +1,8 @@
 """Finds what must change for a broker to match a configuration. Pure: it reads and changes nothing.
 
 A start is the plan from `EMPTY`, in which nothing needs a restart; a reload is the plan from the configuration in
-force. The addresses, queues and diverts of `running` are those that exist (`Deployment.running`), so the plan of a
-change can be shown before it is applied.
+force. The addresses, queues, exchanges and diverts of `running` are those that exist (`Deployment.running`), so the
+plan of a change can be shown before it is applied.
 
 No address and no queue is deleted unless the settings of its address say so (`config-delete-queues`,
 `config-delete-addresses`).
@@ -38,6 +38,7 @@ from artemis_py.deployment.changes import (
     differs,
 )
 from artemis_py.deployment.diverts import declared_addresses, diverts_after, removed_diverts, wanted_diverts
+from artemis_py.deployment.exchanges import exchange_changes, released_alternates
 
 EMPTY: Final = BrokerConfig()
 """Empty configuration: every option has its default, and nothing else is declared."""
@@ -64,6 +65,7 @@ _NOT_OPTIONS: Final = frozenset(
         "address_settings",
         "addresses",
         "diverts",
+        "exchanges",
         "login",
         "places",
         "roles",
@@ -142,7 +144,9 @@ def plan(running: BrokerConfig, wanted: BrokerConfig) -> Plan:
         *_permissions(running, wanted, not is_same_syntax),
         *_acceptors(running, wanted, is_start),
         *removed_diverts(running, wanted),
+        *released_alternates(running.exchanges, wanted.exchanges),
         *_addresses(running, wanted),
+        *exchange_changes(running.exchanges, wanted.exchanges, lambda: repository_of(wanted)),
         *wanted_diverts(running, wanted),
     ]
     return Plan(running, wanted, tuple(changes))

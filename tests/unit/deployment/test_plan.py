@@ -116,6 +116,7 @@ OPTIONS = [
         "address_settings",
         "addresses",
         "diverts",
+        "exchanges",
         "login",
         "places",
         "roles",
