@@ -14,13 +14,17 @@ from artemis_py.config import BrokerConfig, check_acceptors
 from artemis_py.config.letters import problems_of_letters
 from artemis_py.config.reader import FILE_NAME, load_all, shipped_folder
 from artemis_py.config.report import merged
+from artemis_py.config.resolving import repository_of
+from artemis_py.core.settings.exchange_config import DeclaredExchanges
+from artemis_py.deployment.exchanges import KeepExchange, exchange_changes
 from artemis_py.deployment.plan import plan
 from artemis_py.deployment.protocols import installed_protocols
-from artemis_py.deployment.storage import warnings_of_store
-from artemis_py.errors import ConfigError, Problem
+from artemis_py.deployment.storage import journal_folder, warnings_of_store
+from artemis_py.errors import ConfigError, Problem, StoreError
 from artemis_py.protocol import ProtocolManager
 from artemis_py.security.authenticator import AnonymousAccess
 from artemis_py.security.users import UserFiles, Users
+from artemis_py.storetools.exchanges import stored_exchanges
 from artemis_py.transport.config import AcceptorConfig
 from artemis_py.transport.tls import server_context
 
@@ -53,9 +57,26 @@ def examine(file: Path) -> Findings:
         *report.warnings,
         *problems_of_letters(config, config.places),
         *warnings_of_store(config),
+        *_kept_exchanges(config),
     ]
     findings.collect(lambda: _try(config, file, findings))
     return findings
+
+
+def _kept_exchanges(config: BrokerConfig) -> Iterator[Problem]:
+    """Yield a warning for each exchange that the store has, and that cannot become what the file says."""
+    declared = config.exchanges
+    if not config.persistence_enabled or not declared.exchanges:
+        return
+    try:
+        stored = stored_exchanges(journal_folder(config))
+    except StoreError:
+        return  # the start says what is wrong with the store
+    there = DeclaredExchanges(exchanges=tuple(stored.values()))
+    for change in exchange_changes(there, declared, lambda: repository_of(config)):
+        if isinstance(change, KeepExchange):
+            text = f'"{change.exchange.name}" is in the store, and {change.consequence}'
+            yield Problem(change.file, change.line, "exchange", text)
 
 
 def _try(config: BrokerConfig, file: Path, findings: Findings) -> None:

@@ -8,12 +8,10 @@ from xml.sax.saxutils import escape
 from attrs import frozen
 
 from artemis_py.config.reader import FILE_NAME, shipped_folder
+from artemis_py.config.schema import SCHEMA_FILES
 
 USERS_FILE: Final = "artemis-users.properties"
 ROLES_FILE: Final = "artemis-roles.properties"
-
-# Copied beside broker.xml, so that editors can check and complete it.
-SCHEMAS: Final = ("artemis-py.xsd", "artemis-py-core.xsd", "artemis-py-login.xsd")
 
 
 @frozen(kw_only=True)
@@ -49,7 +47,8 @@ def write_instance(folder: Path, choices: Choices) -> None:
     etc.mkdir(parents=True, exist_ok=True)
     (folder / "data").mkdir(exist_ok=True)
     shipped = shipped_folder()
-    for name in SCHEMAS:
+    # Beside broker.xml, so that editors can check and complete it.
+    for name in SCHEMA_FILES:
         (etc / name).write_text((shipped / name).read_text(encoding="utf-8"), encoding="utf-8")
     written = adapt((shipped / FILE_NAME).read_text(encoding="utf-8"), choices)
     (etc / FILE_NAME).write_text(written, encoding="utf-8")

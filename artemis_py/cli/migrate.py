@@ -6,8 +6,8 @@ import click
 
 from artemis_py.cli.check import examine
 from artemis_py.cli.errors import Misconfigured
-from artemis_py.cli.instance import SCHEMAS
 from artemis_py.config.reader import FILE_NAME, shipped_folder
+from artemis_py.config.schema import SCHEMA_FILES
 from artemis_py.errors import ConfigError
 from artemis_py.logs import clean
 from artemis_py.migrate.findings import Findings, Outcome
@@ -68,7 +68,7 @@ def migrate(
         settle(target, findings, _check)
     except ConfigError as error:
         raise Misconfigured(error) from None
-    schemas = {name: (shipped_folder() / name).read_bytes() for name in SCHEMAS}
+    schemas = {name: (shipped_folder() / name).read_bytes() for name in SCHEMA_FILES}
     try:
         write(folder, target, findings, schemas)
     except OSError as error:

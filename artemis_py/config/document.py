@@ -25,6 +25,11 @@ def in_core(name: str) -> str:
     return f"{{{CORE_NAMESPACE}}}{name}"
 
 
+def in_own(name: str) -> str:
+    """Return an element's name with the namespace of what Artemis does not have."""
+    return f"{{{OWN_NAMESPACE}}}{name}"
+
+
 def read_document(data: bytes, report: Report) -> Any:
     """Return the root element. Raises ConfigError, with one mistake, for anything but harmless XML."""
     if len(data) > SIZE_LIMIT_BYTES:

@@ -13,6 +13,7 @@ from artemis_py.config.broker_config import LOGIN_OPTIONS, MAIN_OPTIONS, WILDCAR
 from artemis_py.config.diverts import read_diverts
 from artemis_py.config.document import OWN_NAMESPACE, SIZE_LIMIT_BYTES, in_core, read_document
 from artemis_py.config.elements import Elements
+from artemis_py.config.exchanges import read_exchanges
 from artemis_py.config.internal_names import warn_of_internal_names
 from artemis_py.config.login_file import read_login_file
 from artemis_py.config.memory import half_of_memory
@@ -138,6 +139,7 @@ class _Reader:
             settings=settings,
             acceptors=acceptors,
             addresses=addresses,
+            exchanges=read_exchanges(self._root, self._elements, addresses, settings.internal_naming_prefix),
             diverts=read_diverts(self._core, self._elements, addresses, settings.wildcards),
             address_settings=self._matches("address-setting", settings, self._address_settings, places),
             places=places,

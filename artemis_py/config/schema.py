@@ -16,7 +16,13 @@ from artemis_py.config.report import Report, local_name
 from artemis_py.config.values import suggest
 from artemis_py.config.verdicts import ELEMENTS, Effect, values_of
 
-SCHEMA_FILES: Final = ("artemis-py.xsd", "artemis-py-core.xsd", "artemis-py-login.xsd")
+SCHEMA_FILES: Final = (
+    "artemis-py.xsd",
+    "artemis-py-core.xsd",
+    "artemis-py-own.xsd",
+    "artemis-py-login.xsd",
+    "artemis-py-exchanges.xsd",
+)
 
 _XSD: Final = "{http://www.w3.org/2001/XMLSchema}"
 _ELEMENT: Final = f"{_XSD}element"

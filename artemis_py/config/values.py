@@ -2,7 +2,7 @@
 
 import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import Final, TypeVar
 
@@ -26,7 +26,7 @@ def parse_value(option: Option, text: str) -> object:
     kind = option.kind
     text = text.strip()
     if not isinstance(kind, Kind):
-        return _member(kind, text)
+        return _member(option.words, text)
     match kind:
         case Kind.TEXT:
             return _text(option, text)
@@ -74,11 +74,11 @@ def _text(option: Option, text: str) -> str:
     return text
 
 
-def _member(kind: type[Enum], text: str) -> Enum:
+def _member(words: Mapping[str, Enum], text: str) -> Enum:
     try:
-        return kind[text]
+        return words[text]
     except KeyError:
-        raise ValueError(f'"{text}" is unknown; {suggest(text, kind.__members__)}') from None
+        raise ValueError(f'"{text}" is unknown; {suggest(text, words)}') from None
 
 
 def _integer(kind: Kind, text: str) -> int:

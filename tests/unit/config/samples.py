@@ -60,8 +60,7 @@ def other_value(option: Option) -> tuple[str, object]:
     kind = option.kind
     if not isinstance(kind, Kind):
         assert isinstance(option.default, Enum)
-        member = next(member for member in kind if member is not option.default)
-        return member.name, member
+        return next((text, member) for text, member in option.words.items() if member is not option.default)
     match kind:
         case Kind.TEXT:
             text = "!" if option.maximum == 1 else "()" if option.maximum == 2 else "other"

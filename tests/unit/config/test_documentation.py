@@ -17,6 +17,7 @@ from artemis_amqp.broker.manager import PARAMETERS as AMQP_PARAMETERS
 from artemis_mqtt.broker.parameters import PARAMETERS as MQTT_PARAMETERS
 from artemis_openwire.broker.parameters import PARAMETERS as OPENWIRE_PARAMETERS
 from artemis_py.config.broker_config import LOGIN_OPTIONS, MAIN_OPTIONS, WILDCARD_OPTIONS
+from artemis_py.config.exchanges import ARGUMENT_OPTIONS, BINDING_OPTIONS, EXCHANGE_OPTIONS
 from artemis_py.core.settings.address_settings import ADDRESS_SETTINGS
 from artemis_py.core.settings.broker_settings import BROKER_OPTIONS
 from artemis_py.core.settings.declaration import FIRST_RELEASE, Kind, Option
@@ -52,7 +53,7 @@ def kind_of(option: Option) -> str:
     """What may be written."""
     if isinstance(option.kind, Kind):
         return option.kind.value
-    return ", ".join(f"`{name}`" for name in option.kind.__members__)
+    return ", ".join(f"`{name}`" for name in option.words)
 
 
 def table(rows: Iterable[tuple[str, str, object, str]]) -> str:
@@ -68,7 +69,12 @@ def help_of(option: Option) -> str:
 
 def of_options(*options: Option) -> str:
     """A table of what the broker reads itself."""
-    return table((each.name, kind_of(each), each.default, help_of(each)) for each in options)
+    return table((each.name, kind_of(each), default_of(each), help_of(each)) for each in options)
+
+
+def default_of(option: Option) -> object:
+    """The default; a member of an enum as it is written."""
+    return next((text for text, member in option.words.items() if member is option.default), option.default)
 
 
 def of_queues(*attributes: QueueAttribute) -> str:
@@ -104,6 +110,9 @@ CONFIGURATION: Final = {
     "openwire": of_options(*OPENWIRE_PARAMETERS),
     "queue": of_queues(*QUEUE_OPTIONS),
     "divert": of_options(*DIVERT_OPTIONS),
+    "exchange": of_options(*EXCHANGE_OPTIONS),
+    "binding": of_options(*BINDING_OPTIONS),
+    "argument": of_options(*ARGUMENT_OPTIONS),
     "address-setting": of_options(*ADDRESS_SETTINGS),
     "login": of_options(*LOGIN_OPTIONS),
 }

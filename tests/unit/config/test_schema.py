@@ -5,7 +5,6 @@ Run this module (`python -m`) to write what the schema of `<core>` has of them.
 
 import re
 from collections.abc import Sequence
-from enum import Enum
 from pathlib import Path
 from typing import Final
 
@@ -15,6 +14,7 @@ from lxml import etree
 
 from artemis_py.config import known
 from artemis_py.config.broker_config import LOGIN_OPTIONS, MAIN_OPTIONS, WILDCARD_OPTIONS
+from artemis_py.config.exchanges import ARGUMENT_OPTIONS, BINDING_OPTIONS, EXCHANGE_OPTIONS
 from artemis_py.config.reader import shipped_folder
 from artemis_py.config.report import Report
 from artemis_py.config.schema import SCHEMA_FILES, Schema
@@ -26,7 +26,8 @@ from artemis_py.core.settings.queue_config import QUEUE_OPTIONS
 from artemis_py.core.settings.queue_settings import Place
 from tests.unit.config.samples import QUEUE, SETTING, content, other_value, whole
 
-SCHEMA: Final = shipped_folder() / SCHEMA_FILES[1]
+SCHEMA: Final = shipped_folder() / "artemis-py-core.xsd"
+EXCHANGES_SCHEMA: Final = shipped_folder() / "artemis-py-exchanges.xsd"
 GENERATED: Final = re.compile(r"( *<!-- generated: ([\w -]+) -->\n).*?( *<!-- end -->)", re.DOTALL)
 NUMBERS: Final = {-1: "count", 0: "xs:unsignedLong", 1: "xs:positiveInteger"}
 TYPES: Final = {Kind.TEXT: "xs:token", Kind.BOOLEAN: "truth", Kind.BYTES: "size"}
@@ -57,13 +58,18 @@ def elements(options: Sequence[Option], indent: int = 6) -> str:
     )
 
 
-def words(kind: type[Enum], option: Option) -> str:
-    """A type for the names of an enum's members."""
-    names = "".join(f'      <xs:enumeration value="{name}"/>\n' for name in kind.__members__)
+def words(option: Option) -> str:
+    """A type for what is written for an enum's members."""
+    names = "".join(f'      <xs:enumeration value="{name}"/>\n' for name in option.words)
     return (
         f'\n  <xs:simpleType name="{type_of(option)}">\n    <xs:restriction base="xs:token">\n{names}'
         "    </xs:restriction>\n  </xs:simpleType>\n"
     )
+
+
+def attributes(options: Sequence[Option]) -> str:
+    """What may be written into the first tag of an element; what must be depends on more than the schema knows."""
+    return "".join(f'    <xs:attribute name="{each.name}" type="{type_of(each)}"/>\n' for each in options)
 
 
 ENUMS: Final = {
@@ -75,23 +81,28 @@ EXPECTED: Final = {
     "address settings": elements(ADDRESS_SETTINGS),
     "elements of a queue": elements([each for each in QUEUE_OPTIONS if each.place is Place.ELEMENT]),
     "elements of a divert": elements(DIVERT_OPTIONS),
-    "attributes of a queue": "".join(
-        f'    <xs:attribute name="{each.name}" type="{type_of(each)}"/>\n'
-        for each in QUEUE_OPTIONS
-        if each.place is Place.ATTRIBUTE
-    ),
-    "words of settings": "".join(words(kind, option) for kind, option in ENUMS.items()),
+    "attributes of a queue": attributes([each for each in QUEUE_OPTIONS if each.place is Place.ATTRIBUTE]),
+    "words of settings": "".join(words(option) for option in ENUMS.values()),
 }
+EXPECTED_OF_EXCHANGES: Final = {
+    "attributes of an exchange": attributes(EXCHANGE_OPTIONS),
+    "attributes of a binding": attributes(BINDING_OPTIONS),
+    "attributes of an argument": attributes(ARGUMENT_OPTIONS),
+    "words of exchanges": "".join(
+        words(each) for each in (*EXCHANGE_OPTIONS, *BINDING_OPTIONS, *ARGUMENT_OPTIONS) if each.words
+    ),
+}
+PARTS: Final = {SCHEMA: EXPECTED, EXCHANGES_SCHEMA: EXPECTED_OF_EXCHANGES}
 
 CONTAINERS = {"wildcard-addresses", "acceptors", "addresses", "diverts", "address-settings", "security-settings"}
 
 
-@pytest.mark.parametrize("part", EXPECTED)
-def test_the_schema_has_what_is_declared(part: str) -> None:
+@pytest.mark.parametrize(("schema", "part"), [(schema, part) for schema, parts in PARTS.items() for part in parts])
+def test_the_schema_has_what_is_declared(schema: Path, part: str) -> None:
     """To mend it, run this module."""
-    found = {match[2]: match[0] for match in GENERATED.finditer(SCHEMA.read_text(encoding="utf-8"))}
+    found = {match[2]: match[0] for match in GENERATED.finditer(schema.read_text(encoding="utf-8"))}
 
-    assert found[part].split("\n", 1)[1].rpartition("\n")[0] + "\n" == EXPECTED[part]
+    assert found[part].split("\n", 1)[1].rpartition("\n")[0] + "\n" == PARTS[schema][part]
 
 
 def names(options: tuple[Option, ...]) -> set[str]:
@@ -107,6 +118,9 @@ def names(options: tuple[Option, ...]) -> set[str]:
         ("core/diverts/divert", names(DIVERT_OPTIONS) | {"filter", "transformer", "transformer-class-name"}),
         ("core/wildcard-addresses", names(WILDCARD_OPTIONS)),
         ("login", names(LOGIN_OPTIONS)),
+        ("exchanges", {"exchange"}),
+        ("exchanges/exchange", {"binding"}),
+        ("exchanges/exchange/binding", {"filter", "argument"}),
     ],
 )
 def test_an_element_may_hold_what_is_read_from_it(element: str, expected: set[str]) -> None:
@@ -119,6 +133,19 @@ def test_a_queue_may_hold_what_is_read_from_it() -> None:
     queue = content(QUEUE)
 
     assert set(queue.attributes) | set(queue.children) == names(QUEUE_OPTIONS) | {"name", "filter"}
+
+
+@pytest.mark.parametrize(
+    ("element", "options"),
+    [
+        ("exchanges/exchange", EXCHANGE_OPTIONS),
+        ("exchanges/exchange/binding", BINDING_OPTIONS),
+        ("exchanges/exchange/binding/argument", ARGUMENT_OPTIONS),
+    ],
+)
+def test_attributes_of_exchanges_are_those_that_are_read(element: str, options: tuple[Option, ...]) -> None:
+    """All of them are attributes, as there are many bindings in a file."""
+    assert set(content(element).attributes) - {"name"} == names(options)
 
 
 @pytest.mark.parametrize(
@@ -229,8 +256,10 @@ def test_an_element_that_must_be_there_is_missed_by_name(tmp_path: Path) -> None
 
 def write_schema() -> None:
     """Put what is declared into the schema."""
-    schema = SCHEMA.read_text(encoding="utf-8")
-    SCHEMA.write_text(GENERATED.sub(lambda found: found[1] + EXPECTED[found[2]] + found[3], schema), encoding="utf-8")
+    for path, parts in PARTS.items():
+        schema = path.read_text(encoding="utf-8")
+        filled = GENERATED.sub(lambda found, parts=parts: found[1] + parts[found[2]] + found[3], schema)  # type: ignore[misc]
+        path.write_text(filled, encoding="utf-8")
 
 
 if __name__ == "__main__":
