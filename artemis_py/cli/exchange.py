@@ -7,6 +7,7 @@ from typing import Any, Final
 import click
 
 from artemis_py.cli.client import Target, target_options
+from artemis_py.cli.explanation import explanation_lines
 from artemis_py.cli.manage import Request, call, call_all
 from artemis_py.cli.render import print_json, print_table, say
 from artemis_py.core.settings.exchange_config import ExchangeLifetime, ExchangeType, Unroutable
@@ -114,7 +115,7 @@ def bind(
 ) -> None:
     """Bind a queue or an exchange to the exchange NAME."""
     wanted = _binding(name, queue, to_exchange, key)
-    wanted |= {"arguments": _arguments(arguments, json_arguments), "replace": replace}
+    wanted |= {"arguments": _values(arguments, json_arguments, "argument", "arguments"), "replace": replace}
     is_new = call(target, "broker", "bindExchange", wanted)
     text = f"bound to {name}" if is_new else f"unchanged: bound to {name} with this key already; see --replace"
     _done(text, {"bound": is_new}, json_wanted)
@@ -175,6 +176,47 @@ def show(target: Target, name: str, json_wanted: bool) -> None:
         click.echo(f"{found['bindings']} bindings in all, the first {len(bound)} are shown", err=True)
 
 
+@exchange.command()
+@target_options
+@click.argument("name")
+@click.argument("key", default="")
+@click.option("--property", "properties", multiple=True, metavar="NAME=VALUE", help="A text; may be given repeatedly.")
+@click.option("--json-properties", metavar="JSON", help="Properties that are not texts, as a JSON object.")
+@click.option("--type", "kind", help="Subject of the message, which is its JMSType.")
+@click.option("--priority", type=click.IntRange(0, 9), default=4, show_default=True)
+@click.option("--non-durable", is_flag=True, help="A message that is not durable.")
+@click.option("--role", "roles", multiple=True, help="A role of the sender; without any, you are the sender.")
+@click.option("--queue", help="List only the bindings that lead to this queue.")
+@as_json
+def explain(
+    target: Target,
+    name: str,
+    key: str,
+    properties: Sequence[str],
+    json_properties: str | None,
+    kind: str | None,
+    priority: int,
+    non_durable: bool,
+    roles: Sequence[str],
+    queue: str | None,
+    json_wanted: bool,
+) -> None:
+    """Say which queues would get a message sent to the exchange NAME with the routing key KEY, and why.
+
+    Nothing is sent. An empty NAME is the default exchange.
+    """
+    wanted: dict[str, object] = {"exchange": name, "key": key, "priority": priority, "durable": not non_durable}
+    wanted["properties"] = _values(properties, json_properties, "property", "properties")
+    optional = {"type": kind, "queue": queue, "roles": list(roles) or None}
+    wanted |= {member: value for member, value in optional.items() if value is not None}
+    found = json.loads(call(target, "broker", "explainPublish", wanted))
+    if json_wanted:
+        print_json(found)
+        return
+    for line in explanation_lines(found):
+        say(line)
+
+
 def _binding(name: str, queue: str | None, to_exchange: str | None, key: str) -> dict[str, object]:
     if (queue is None) is (to_exchange is None):
         raise click.UsageError("name either --queue or --to-exchange")
@@ -182,21 +224,22 @@ def _binding(name: str, queue: str | None, to_exchange: str | None, key: str) ->
     return {"exchange": name, "key": key, **destination}
 
 
-def _arguments(texts: Sequence[str], json_text: str | None) -> dict[str, object]:
-    """Return the arguments of a binding."""
+def _values(texts: Sequence[str], json_text: str | None, one: str, several: str) -> dict[str, object]:
+    """Return what the options `--<one> NAME=VALUE` and `--json-<several>` say together."""
     found: dict[str, object] = {}
     if json_text is not None:
+        hint = f"--json-{several}"
         try:
             parsed = json.loads(json_text)
         except ValueError as error:
-            raise click.BadParameter(f"it is not JSON: {error}", param_hint="--json-arguments") from None
+            raise click.BadParameter(f"it is not JSON: {error}", param_hint=hint) from None
         if not isinstance(parsed, dict):
-            raise click.BadParameter("it is not a JSON object", param_hint="--json-arguments")
+            raise click.BadParameter("it is not a JSON object", param_hint=hint)
         found |= parsed
     for text in texts:
         name, equals, value = text.partition("=")
         if not name or not equals:
-            raise click.BadParameter(f"{text!r} is not NAME=VALUE", param_hint="--argument")
+            raise click.BadParameter(f"{text!r} is not NAME=VALUE", param_hint=f"--{one}")
         found[name] = value
     return found
 

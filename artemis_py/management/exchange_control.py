@@ -5,8 +5,7 @@ Artemis has no exchanges, so the names are ours. Permissions for exchanges and q
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from enum import Enum
-from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from attrs import evolve
 
@@ -22,11 +21,11 @@ from artemis_py.core.settings.exchange_config import (
 )
 from artemis_py.errors import InvalidRequest
 from artemis_py.management.control import Control, Kind, Operation, Parameter, bounded_names, proposal
+from artemis_py.management.exchange_explanation import EXPLAINED, explained
+from artemis_py.management.json_members import check_members, choice_of, flag_of, key_of, text_of
 
 if TYPE_CHECKING:
     from artemis_py.management.broker_control import BrokerControl
-
-E = TypeVar("E", bound=Enum)
 
 _DECLARED: Final = ("name", "type", "durable", "lifetime", "alternate-queue", "alternate-exchange", "unroutable")
 _CHANGEABLE: Final = ("name", "alternate-queue", "alternate-exchange", "unroutable")
@@ -119,32 +118,32 @@ def find_exchange(control: "BrokerControl", name: str) -> Exchange:
 
 def create(control: "BrokerControl", wanted: Mapping[str, object]) -> str:
     """Declare the exchange that a JSON object describes."""
-    _check_members(wanted, _DECLARED)
-    lifetime = _choice(wanted, "lifetime", ExchangeLifetime) or ExchangeLifetime.PERMANENT
+    check_members(wanted, _DECLARED)
+    lifetime = choice_of(wanted, "lifetime", ExchangeLifetime) or ExchangeLifetime.PERMANENT
     if lifetime is ExchangeLifetime.SESSION:
         raise InvalidRequest("an exchange that is made by management cannot end with a session")
-    kind = _choice(wanted, "type", ExchangeType)
+    kind = choice_of(wanted, "type", ExchangeType)
     if kind is None:
         raise InvalidRequest("an exchange needs a 'type': direct, topic, fanout or headers")
     config = ExchangeConfig(
-        name=_text(wanted, "name"),
+        name=text_of(wanted, "name"),
         type=kind,
-        durable=_flag(wanted, "durable", True),
+        durable=flag_of(wanted, "durable", True),
         lifetime=lifetime,
         alternate=_destination(wanted, "alternate-queue", "alternate-exchange"),
-        unroutable=_choice(wanted, "unroutable", Unroutable) or Unroutable.DISCARD,
+        unroutable=choice_of(wanted, "unroutable", Unroutable) or Unroutable.DISCARD,
     )
     return _described(declare_exchange(control.session, config))
 
 
 def update(control: "BrokerControl", wanted: Mapping[str, object]) -> str:
     """Change the members that a JSON object has; null takes the alternate away."""
-    _check_members(wanted, _CHANGEABLE)
-    exchange = find_exchange(control, _text(wanted, "name"))
+    check_members(wanted, _CHANGEABLE)
+    exchange = find_exchange(control, text_of(wanted, "name"))
     config = exchange.config
     if "alternate-queue" in wanted or "alternate-exchange" in wanted:
         config = evolve(config, alternate=_destination(wanted, "alternate-queue", "alternate-exchange"))
-    unroutable = _choice(wanted, "unroutable", Unroutable)
+    unroutable = choice_of(wanted, "unroutable", Unroutable)
     if unroutable is not None:
         config = evolve(config, unroutable=unroutable)
     update_exchange(control.session, exchange, config)
@@ -158,71 +157,40 @@ def delete(control: "BrokerControl", name: str, if_unused: bool = False) -> None
 
 def bind_from(control: "BrokerControl", wanted: Mapping[str, object]) -> bool:
     """Bind a queue or an exchange; False if it is bound with this key, and is not to be replaced."""
-    _check_members(wanted, _BOUND)
+    check_members(wanted, _BOUND)
     arguments = wanted.get("arguments")
     if arguments is not None and not isinstance(arguments, dict):
         raise InvalidRequest("'arguments' of a binding must be a JSON object")
     return bind(
         control.session,
-        find_exchange(control, _text(wanted, "exchange")),
-        _key(wanted),
+        find_exchange(control, text_of(wanted, "exchange")),
+        key_of(wanted),
         _bound_destination(wanted),
         arguments or {},
-        _flag(wanted, "replace", False),
+        flag_of(wanted, "replace", False),
     )
 
 
 def unbind_from(control: "BrokerControl", wanted: Mapping[str, object]) -> bool:
     """Remove a binding; False if there is none."""
-    _check_members(wanted, _UNBOUND)
-    exchange = find_exchange(control, _text(wanted, "exchange"))
-    return unbind(control.session, exchange, _key(wanted), _bound_destination(wanted))
+    check_members(wanted, _UNBOUND)
+    exchange = find_exchange(control, text_of(wanted, "exchange"))
+    return unbind(control.session, exchange, key_of(wanted), _bound_destination(wanted))
+
+
+def explain(control: "BrokerControl", wanted: Mapping[str, object]) -> str:
+    """Return what would become of the message that a JSON object describes; nothing is sent."""
+    check_members(wanted, EXPLAINED)
+    name = wanted.get("exchange")
+    exchange = find_exchange(control, name) if isinstance(name, str) and name else None
+    return json.dumps(explained(control.session, exchange, wanted), ensure_ascii=False)
 
 
 def _described(exchange: Exchange) -> str:
     return json.dumps({name: value(exchange) for name, value in EXCHANGE_COLUMNS.items()}, ensure_ascii=False)
 
 
-# -- members of JSON objects ---------------------------------------------------------------------------------------
-
-
-def _check_members(wanted: Mapping[str, object], known: tuple[str, ...]) -> None:
-    """Raise InvalidRequest for a member that means nothing here."""
-    for name in wanted:
-        if name not in known:
-            raise InvalidRequest(f"member {name[:200]!r} is unknown{proposal(name, known)}; known: {', '.join(known)}")
-
-
-def _text(wanted: Mapping[str, object], name: str) -> str:
-    value = wanted.get(name)
-    if not isinstance(value, str) or not value:
-        raise InvalidRequest(f"a text is needed for {name!r}")
-    return value
-
-
-def _key(wanted: Mapping[str, object]) -> str:
-    key = wanted.get("key", "")
-    if not isinstance(key, str):
-        raise InvalidRequest("'key' of a binding must be a text")
-    return key
-
-
-def _flag(wanted: Mapping[str, object], name: str, default: bool) -> bool:
-    value = wanted.get(name, default)
-    if not isinstance(value, bool):
-        raise InvalidRequest(f"{name!r} must be true or false")
-    return value
-
-
-def _choice(wanted: Mapping[str, object], name: str, kind: type[E]) -> E | None:
-    """Return the member of an enum whose value is given; None if there is none."""
-    value = wanted.get(name)
-    if value is None:
-        return None
-    for each in kind:
-        if each.value == value:
-            return each
-    raise InvalidRequest(f"{name!r} is {', '.join(str(each.value) for each in kind)}, not {value!r}")
+# -- destinations -----------------------------------------------------------------------------------------------------
 
 
 def _destination(wanted: Mapping[str, object], queue: str, exchange: str) -> Destination | None:
@@ -230,7 +198,7 @@ def _destination(wanted: Mapping[str, object], queue: str, exchange: str) -> Des
     named = [name for name in (queue, exchange) if wanted.get(name) is not None]
     if len(named) == 2:
         raise InvalidRequest(f"either {queue!r} or {exchange!r} is allowed, not both")
-    return Destination(_text(wanted, named[0]), named[0] == queue) if named else None
+    return Destination(text_of(wanted, named[0]), named[0] == queue) if named else None
 
 
 def _bound_destination(wanted: Mapping[str, object]) -> Destination:
@@ -251,5 +219,6 @@ EXCHANGE_OPERATIONS: Final[Mapping[str, tuple[Operation, ...]]] = {
     "deleteExchange": (Operation(delete, _NAME), Operation(delete, _NAME, Parameter("ifUnused", Kind.FLAG))),
     "bindExchange": (Operation(bind_from, _BINDING),),
     "unbindExchange": (Operation(unbind_from, _BINDING),),
+    "explainPublish": (Operation(explain, Parameter("message", Kind.OBJECT)),),
 }
 """Operations of the resource `broker`."""

@@ -34,17 +34,27 @@ class Admission:
             raise StoreError(f"nothing can be stored any more: {failure}")
         return self._is_dropped(address)
 
-    def _is_dropped(self, address: Address) -> bool:
+    def fate(self, address: Address) -> str | None:
+        """Return what becomes of a message that arrives now, in words; None if it is taken. Nothing is reported."""
+        if not address.account.is_full and not self._account.is_full:
+            return None
+        try:
+            is_dropped = self._is_dropped(address, False)
+        except AddressFull as refusal:
+            return f"refused: {refusal}"
+        return f"discarded: address '{address.name}' is full" if is_dropped else None
+
+    def _is_dropped(self, address: Address, reports: bool = True) -> bool:
         """Decide about a message for a full address: True to drop it, False to take it. Raises AddressFull."""
         if self._account.disk_is_full and self._is_dropped_for_disk(address):
             return True
         if address.is_page_full:
-            return self._is_page_dropped(address)
+            return self._is_page_dropped(address, reports)
         if not address.account.is_full and not self._account.is_over_limit:
             return False
         policy = address.settings.address_full_policy
         account = address.account if address.account.is_full else self._account
-        if not address.full_reported:
+        if reports and not address.full_reported:
             address.full_reported = True
             self._events.emit(AddressIsFull(address.name, policy.value, account.size_bytes))
             account.when_room(lambda: self._has_room(address, account))
@@ -61,10 +71,10 @@ class Admission:
         # PAGE: messages that are not durable go to disk. BLOCK: credit already granted is honoured, no more is granted.
         return False
 
-    def _is_page_dropped(self, address: Address) -> bool:
+    def _is_page_dropped(self, address: Address, reports: bool) -> bool:
         """Decide about a message for an address at its page limit: True to drop it. Raises AddressFull."""
         policy = address.settings.page_full_policy
-        if not address.page_full_reported:
+        if reports and not address.page_full_reported:
             address.page_full_reported = True
             self._events.emit(AddressIsFull(address.name, f"PAGE, then {policy.value}", address.paged_bytes))
         if policy is PageFullPolicy.FAIL:

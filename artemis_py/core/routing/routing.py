@@ -144,6 +144,10 @@ class Routing(Directory):
             return self._admission.drops(message, address)
         return False
 
+    def fate(self, address: Address) -> str | None:
+        """Return what becomes of a message that arrives at an address now, in words; None if it is taken."""
+        return None if address.internal else self._admission.fate(address)
+
     def release(self, message: Message, address: Address) -> int:
         """Route a message that was admitted earlier; return how many bindings got it."""
         address.take_over(message)

@@ -63,8 +63,8 @@ def config(*parts: ExchangeConfig | BindingConfig, **values: Any) -> BrokerConfi
         exchanges=tuple(part for part in parts if isinstance(part, ExchangeConfig)),
         bindings=tuple(part for part in parts if isinstance(part, BindingConfig)),
     )
-    values = {"exchanges": made, "addresses": queues("a", "b")} | values
-    return evolve(embedded_config(), **values)
+    parts_of_file: dict[str, Any] = {"exchanges": made, "addresses": queues("a", "b")}
+    return evolve(embedded_config(), **parts_of_file | values)
 
 
 def reload(broker: Broker, wanted: BrokerConfig) -> list[Problem]:

@@ -76,6 +76,29 @@ class Criteria:
                 return False
         return all(name in headers for name in self.present)
 
+    def missing(self, headers: dict[str, Value | None]) -> list[str]:
+        """Return which criteria headers do not meet, in words."""
+        found: list[str] = []
+        for name, wanted in self.equal.items():
+            if name not in headers:
+                found.append(f"there is no '{name}', {_words(wanted)} is wanted")
+            elif headers[name] != wanted:
+                found.append(f"'{name}' is {_words(headers[name])}, {_words(wanted)} is wanted")
+        for name in self.present:
+            if name not in headers:
+                found.append(f"there is no '{name}'")
+        return found
+
+
+def _words(value: Value | None) -> str:
+    """Return a value in words, with its kind, because values of two kinds are never equal."""
+    if value is None:
+        return "null, octets, a list or a map"
+    kind, content = value
+    if kind == "truth":
+        return "true" if content else "false"
+    return f"the text '{content}'" if kind == "text" else f"the {kind} number {content}"
+
 
 def selector_of(arguments: Mapping[str, Scalar]) -> Filter | None:
     """Return the selector in the arguments; None if there is none. Raises InvalidFilter, InvalidRequest."""

@@ -53,7 +53,7 @@ class Exchange:
         """Exchanges whose alternate this is."""
         self.watchers: dict[object, Callable[[str], None]] = {}
         """Called with the reason when it is deleted, by what watches it."""
-        self.router: ExchangeRouter = _router_of(config.type)
+        self.router: ExchangeRouter = router_of(config.type)
 
     @property
     def has_alternate(self) -> bool:
@@ -79,7 +79,8 @@ class Exchange:
         self.router.remove(binding)
 
 
-def _router_of(type: ExchangeType) -> ExchangeRouter:
+def router_of(type: ExchangeType) -> ExchangeRouter:
+    """Return a router without bindings for exchanges of a type."""
     if type is ExchangeType.TOPIC:
         return TopicTable()
     if type is ExchangeType.HEADERS:

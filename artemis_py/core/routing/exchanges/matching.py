@@ -214,9 +214,7 @@ class HeadersTable(ExchangeRouter):
         """Return the bindings that the application properties fit."""
         found: dict[ExchangeBinding, None] = dict(self._unlisted)
         if self._by_value or self._by_name:
-            headers: dict[str, Value | None] = {}
-            for name, value in self._properties(message).items():
-                headers[name] = comparable(value)
+            headers = self.headers_of(message)
             candidates: dict[ExchangeBinding, None] = {}
             for name, header in headers.items():
                 if header is not None:
@@ -227,6 +225,13 @@ class HeadersTable(ExchangeRouter):
                 if _criteria_of(binding).fit(headers):
                     found[binding] = None
         return Match(found)
+
+    def headers_of(self, message: Message) -> dict[str, Value | None]:
+        """Return what is compared of a message."""
+        headers: dict[str, Value | None] = {}
+        for name, value in self._properties(message).items():
+            headers[name] = comparable(value)
+        return headers
 
     def _properties(self, message: Message) -> dict[str, object]:
         """Return the application properties; none if they are damaged, or cannot be read."""

@@ -22,7 +22,7 @@ MAX_MENTIONS: Final = 1_000_000
 keys, and have many bindings."""
 
 
-class _Visit:
+class Visit:
     """One exchange, entered with one routing key."""
 
     __slots__ = ("asks_alternate", "exchange", "index", "is_reached", "key", "others")
@@ -50,7 +50,7 @@ class Passage:
         self._found: dict[tuple[str, str], bool] = {}
         """Whether a queue was reached through an exchange with a routing key; false while that is not known."""
         self._mentions: int = 0
-        self._visits: list[_Visit] = []
+        self._visits: list[Visit] = []
         """Exchanges that are being looked at; each was entered from the one before it."""
         self.targets: dict[Binding, None] = {}
         """Queues that were reached."""
@@ -67,18 +67,14 @@ class Passage:
                 self._follow(visit, binding)
             elif visit.asks_alternate and not visit.is_reached:
                 visit.asks_alternate = False
-                queue = visit.exchange.alternate_queue
-                if queue is not None:
-                    self._reach(visit, queue)
-                elif visit.exchange.alternate_exchange is not None:
-                    self._visit(visit, visit.exchange.alternate_exchange, visit.key)
+                self._ask_alternate(visit)
             else:
                 visits.pop()
                 self._found[(visit.exchange.name, visit.key)] = visit.is_reached
                 if visits and visit.is_reached:
                     visits[-1].is_reached = True
 
-    def _follow(self, visit: _Visit, binding: ExchangeBinding) -> None:
+    def _follow(self, visit: Visit, binding: ExchangeBinding) -> None:
         """Follow a binding, if its selector lets the message pass."""
         self._meter.work += 1
         if binding.filter is not None and not binding.filter.matches(self._message):
@@ -88,13 +84,21 @@ class Passage:
         elif binding.exchange is not None:
             self._visit(visit, binding.exchange, visit.key if binding.replacement is None else binding.replacement)
 
-    def _reach(self, visit: _Visit, queue: Queue) -> None:
+    def _ask_alternate(self, visit: Visit) -> None:
+        """Go to the alternate of an exchange, through which no queue was reached."""
+        exchange = visit.exchange
+        if exchange.alternate_queue is not None:
+            self._reach(visit, exchange.alternate_queue)
+        elif exchange.alternate_exchange is not None:
+            self._visit(visit, exchange.alternate_exchange, visit.key)
+
+    def _reach(self, visit: Visit, queue: Queue) -> None:
         """Note a queue, if its own selector lets the message pass."""
         if queue.filter is None or queue.filter.matches(self._message):
             self.targets[queue] = None
             visit.is_reached = True
 
-    def _visit(self, visit: _Visit, exchange: Exchange, key: str) -> None:
+    def _visit(self, visit: Visit, exchange: Exchange, key: str) -> None:
         """Go to another exchange, unless the message has been there with this key."""
         found = self._found.get((exchange.name, key))
         if found is None:
@@ -116,4 +120,4 @@ class Passage:
             self._mentions += len(match.queues) + len(match.others)
         for queue in match.queues:
             self.targets[queue] = None
-        self._visits.append(_Visit(exchange, key, match.others, len(match.queues) > 0))
+        self._visits.append(Visit(exchange, key, match.others, len(match.queues) > 0))
