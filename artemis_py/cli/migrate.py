@@ -12,6 +12,7 @@ from artemis_py.errors import ConfigError
 from artemis_py.logs import clean
 from artemis_py.migrate.findings import Findings, Outcome
 from artemis_py.migrate.sources import find
+from artemis_py.migrate.sources_options import VIRTUAL_HOST
 from artemis_py.migrate.writing import REPORT_FILE, settle, write
 
 _LONGEST_LINE = 1000
@@ -47,13 +48,23 @@ def _check(file: Path) -> None:
     help="Folder of the new instance.",
 )
 @click.option("-D", "values", multiple=True, metavar="NAME=VALUE", callback=parse_definitions, help="Value of ${NAME}.")
+@click.option("--virtual-host", "host", metavar="NAME", help="Which one to migrate, if there are several.")
 @click.option("--force", is_flag=True, help="Replace the configuration of an existing instance; its data stays.")
 @click.option("--quiet", is_flag=True, help="Print only what was dropped.")
 @click.pass_context
 def migrate(
-    context: click.Context, place: Path, folder: Path, values: dict[str, str], force: bool, quiet: bool
+    context: click.Context,
+    place: Path,
+    folder: Path,
+    values: dict[str, str],
+    host: str | None,
+    force: bool,
+    quiet: bool,
 ) -> None:
-    """Make an instance from the configuration of ActiveMQ Classic, Artemis or mosquitto.
+    """Make an instance from the configuration of another broker.
+
+    It may be ActiveMQ Classic, Artemis or mosquitto; from RabbitMQ it takes a file that
+    `rabbitmqctl export_definitions` wrote.
 
     Prints what became of each line as "file:line: element: outcome: reason", and writes the same to
     etc/migration-report.txt. Exit code 0: nothing that has a meaning was dropped; 1: something was; 2: nothing was
@@ -64,6 +75,8 @@ def migrate(
     findings = Findings()
     try:
         source, file = find(place)
+        if host is not None:
+            values[VIRTUAL_HOST] = host
         target = source.read(file, values, findings)
         settle(target, findings, _check)
     except ConfigError as error:

@@ -35,6 +35,9 @@ def render(target: Target) -> list[Line]:
     groups = [each for each in target.core.children if each.children]
     core.children = [*plain, *([acceptors] if acceptors.children else []), *groups]
     parts = [core]
+    if target.exchanges.children:
+        attributes = {"xmlns": OWN_NAMESPACE}
+        parts.append(Element("exchanges", attributes=attributes, children=target.exchanges.children))
     if target.login.children:
         parts.append(Element("login", attributes={"xmlns": OWN_NAMESPACE}, children=target.login.children))
     lines: list[Line] = [(line, None) for line in _HEAD]

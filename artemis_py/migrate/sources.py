@@ -7,11 +7,12 @@ from typing import Final
 from attrs import frozen
 
 from artemis_py.errors import ConfigError, Problem
-from artemis_py.migrate import rabbitmq
 from artemis_py.migrate.activemq import source as activemq
 from artemis_py.migrate.artemis import source as artemis
 from artemis_py.migrate.findings import Findings
 from artemis_py.migrate.mosquitto import source as mosquitto
+from artemis_py.migrate.rabbitmq import configuration as rabbitmq_configuration
+from artemis_py.migrate.rabbitmq import source as rabbitmq
 from artemis_py.migrate.target import Target
 
 
@@ -31,12 +32,21 @@ class Source:
 SOURCES: Final = (
     Source("ActiveMQ Classic", ("conf/activemq.xml", "activemq.xml"), activemq.recognises, activemq.read),
     Source("Apache Artemis", ("etc/broker.xml", "broker.xml"), artemis.recognises, artemis.read),
-    Source("RabbitMQ", ("rabbitmq.conf", "rabbitmq.config", "advanced.config"), rabbitmq.recognises, rabbitmq.read),
+    Source("RabbitMQ", ("definitions.json",), rabbitmq.recognises, rabbitmq.read),
+    Source(
+        "RabbitMQ",
+        ("rabbitmq.conf", "rabbitmq.config", "advanced.config"),
+        rabbitmq_configuration.recognises,
+        rabbitmq_configuration.read,
+    ),
     Source("mosquitto", ("mosquitto.conf",), mosquitto.recognises, mosquitto.read),
 )
 """In the order in which they are tried; the last has no mark of its own but its words."""
 
-_SHOWN: Final = "an activemq.xml, a folder of an Artemis instance, or a mosquitto.conf"
+_SHOWN: Final = (
+    "an activemq.xml, a folder of an Artemis instance, a mosquitto.conf, or definitions "
+    "that rabbitmqctl exported"
+)
 
 
 def find(place: Path) -> tuple[Source, Path]:

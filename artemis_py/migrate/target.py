@@ -79,6 +79,7 @@ class Target:
 
     core: Element = Factory(lambda: Element("core"))
     login: Element = Factory(lambda: Element("login"))
+    exchanges: Element = Factory(lambda: Element("exchanges"))
     acceptors: list[Acceptor] = Factory(list)
     users: dict[str, str] = Factory(dict)
     """Passwords by user, as the users file has them; hashes only."""
@@ -108,6 +109,12 @@ class Target:
         declared = self.core.child("addresses").children
         found = [each for each in declared if each.attributes.get("name") == address]
         return any(part.name == "queue" for each in found for part in each.walk())
+
+    def has_divert(self, address: str) -> bool:
+        """Tell whether a divert takes what is sent to an address."""
+        group = self.core.find("diverts")
+        taken = [each.find("address") for each in group.children] if group is not None else []
+        return any(each is not None and each.text == address for each in taken)
 
     def permit(self, match: str, grants: Mapping[str, set[str]], origin: Origin) -> None:
         """Add permissions of a match: roles by type of permission."""
@@ -139,7 +146,7 @@ class Target:
                 if made_on_demand is not None and made_on_demand.text == "true":
                     continue
                 address, _, queue = written.text.partition("::")
-                if not self.has_queue(address):
+                if not self.has_queue(address) and not self.has_divert(address):
                     self.address(address, "anycast", written.origin, queue or address)
 
 

@@ -26,6 +26,7 @@ FILE_NAME: Final = "broker.xml"
 
 # Without one of these an acceptor would be open to more clients than it was.
 _GUARDING: Final = re.compile(r"parameter (ssl|key|trust|private|need|protocols|sasl|connectionsAllowed)")
+_ALTERNATE: Final = re.compile(r"attribute (alternate-\w+):")
 _PARAMETER: Final = re.compile(r"parameter (\w[\w-]*):")
 
 
@@ -103,8 +104,12 @@ def _take_out(target: Target, lines: list[Line], problem: Problem, findings: Fin
         return _mend_acceptor(target, found, problem, findings)
     if found is None or found.name == "core":
         return False
-    # Without its filter a divert or queue would take messages that are not meant for it.
-    unwanted = _parent(target, found) if found.name == "filter" else found
+    attribute = _ALTERNATE.match(problem.message)
+    if attribute is not None and found.attributes.pop(attribute[1], None) is not None:
+        findings.add(found.origin, Outcome.DROPPED, f"this broker refuses the alternate: {problem.message}")
+        return True
+    # Without its filter a divert, queue or binding would take messages that are not meant for it.
+    unwanted = _parent(target, found) if found.name in ("filter", "argument") else found
     parent = None if unwanted is None else _parent(target, unwanted)
     if unwanted is None or parent is None:
         return False
@@ -131,4 +136,5 @@ def _mend_acceptor(target: Target, acceptor: Acceptor, problem: Problem, finding
 
 def _parent(target: Target, wanted: Element) -> Element | None:
     """Return the element that another one is in; None if it is in none any more."""
-    return next((each for part in (target.core, target.login) for each in part.walk() if wanted in each.children), None)
+    parts = (target.core, target.login, target.exchanges)
+    return next((each for part in parts for each in part.walk() if wanted in each.children), None)

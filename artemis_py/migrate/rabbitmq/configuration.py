@@ -1,4 +1,4 @@
-"""RabbitMQ: recognised by name, and not migrated."""
+"""Configurations of RabbitMQ: recognised by name, and not migrated."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,10 +9,8 @@ from artemis_py.migrate.findings import Findings
 
 _NAMES: Final = frozenset(["rabbitmq.conf", "rabbitmq.config", "advanced.config", "rabbitmq-env.conf"])
 _ADVICE: Final = (
-    "configurations of RabbitMQ are not migrated: its exchanges and bindings are not in this file, and its clients "
-    "speak AMQP 0-9-1, which this broker does not. Run `artemis-py create`, declare addresses and queues in broker.xml "
-    "(a fanout or topic exchange is a multicast address, a work queue an anycast one), and move the clients to "
-    "AMQP 1.0, which RabbitMQ speaks as well, one by one"
+    "configurations of RabbitMQ are not migrated: exchanges, queues, bindings and users are not in this file. Write "
+    "them with `rabbitmqctl export_definitions definitions.json`, and migrate that file; broker.xml has ports and TLS"
 )
 
 

@@ -1,0 +1,1 @@
+"""RabbitMQ: definitions as `rabbitmqctl export_definitions` writes them."""
