@@ -63,7 +63,7 @@ def migrate(
 ) -> None:
     """Make an instance from the configuration of another broker.
 
-    It may be ActiveMQ Classic, Artemis or mosquitto; from RabbitMQ it takes a file that
+    It may be ActiveMQ Classic, Artemis, mosquitto, or Qpid Broker-J; from RabbitMQ it takes a file that
     `rabbitmqctl export_definitions` wrote.
 
     Prints what became of each line as "file:line: element: outcome: reason", and writes the same to

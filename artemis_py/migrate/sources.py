@@ -9,6 +9,7 @@ from attrs import frozen
 from artemis_py.errors import ConfigError, Problem
 from artemis_py.migrate.activemq import source as activemq
 from artemis_py.migrate.artemis import source as artemis
+from artemis_py.migrate.brokerj import source as brokerj
 from artemis_py.migrate.findings import Findings
 from artemis_py.migrate.mosquitto import source as mosquitto
 from artemis_py.migrate.rabbitmq import configuration as rabbitmq_configuration
@@ -32,6 +33,7 @@ class Source:
 SOURCES: Final = (
     Source("ActiveMQ Classic", ("conf/activemq.xml", "activemq.xml"), activemq.recognises, activemq.read),
     Source("Apache Artemis", ("etc/broker.xml", "broker.xml"), artemis.recognises, artemis.read),
+    Source("Qpid Broker-J", ("config.json",), brokerj.recognises, brokerj.read),
     Source("RabbitMQ", ("definitions.json",), rabbitmq.recognises, rabbitmq.read),
     Source(
         "RabbitMQ",
@@ -44,7 +46,7 @@ SOURCES: Final = (
 """In the order in which they are tried; the last has no mark of its own but its words."""
 
 _SHOWN: Final = (
-    "an activemq.xml, a folder of an Artemis instance, a mosquitto.conf, or definitions "
+    "an activemq.xml, a folder of an Artemis instance, a mosquitto.conf, a config.json of Broker-J, or definitions "
     "that rabbitmqctl exported"
 )
 
