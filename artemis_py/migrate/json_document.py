@@ -33,7 +33,9 @@ class JsonObject(dict[str, Any]):
     def flag(self, name: str, default: bool = False) -> bool:
         """Return a truth value, which may be written as a text; the default for anything else."""
         value = self.get(name, default)
-        return value if isinstance(value, bool) else {"true": True, "false": False}.get(value, default)
+        if isinstance(value, str):
+            return {"true": True, "false": False}.get(value, default)
+        return value if isinstance(value, bool) else default
 
     def object(self, name: str) -> "JsonObject":
         """Return a member that is an object; an empty one for any other."""

@@ -231,6 +231,8 @@ def test_exchanges_are_created_bound_shown_used_and_deleted(artemis: Command, na
     heading = artemis("exchange", "list").lines[0]
     shown = artemis("exchange", "show", name).lines
     (binding,) = artemis("exchange", "show", name, "--json").json()["boundTo"]
+    explained = artemis("exchange", "explain", name, "b.c", "--json-properties", '{"size": 2}').lines
+    (entry,) = artemis("exchange", "explain", name, "a.b", "--property", "size=2", "--json").json()["entered"]
     in_use = artemis("exchange", "delete", name, "--if-unused")
     unbound = artemis("exchange", "unbind", name, "--queue", f"{name}.a", "--key", "a.#")
     missing = artemis("exchange", "unbind", name, "--queue", f"{name}.a", "--key", "a.#")
@@ -244,6 +246,12 @@ def test_exchanges_are_created_bound_shown_used_and_deleted(artemis: Command, na
     assert heading.split()[:2] == ["EXCHANGE", "TYPE"]
     assert 'type: "topic"' in shown
     assert binding["arguments"] == {"x-filter-jms-selector": "size > 1"}
+    assert explained[0] == "delivered to 1 queue"
+    assert f"  no   key 'a.#' to queue '{name}.a': its pattern 'a.#' does not cover the routing key 'b.c'" in explained
+    assert explained[-1] == f"  no queue was reached, so its alternate is asked: queue '{name}.spare'"
+    assert [(each["matches"], each["reason"]) for each in entry["bindings"]] == [
+        (False, "its selector does not select the message: size > 1")
+    ]
     assert (in_use.code, missing.code) == (1, 1)
     assert "1 bindings" in in_use.err
     assert unbound.lines == [f"unbound from {name}"]

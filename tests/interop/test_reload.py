@@ -69,6 +69,29 @@ def test_a_new_queue_and_a_changed_setting_are_there(broker: BrokerProcess) -> N
     broker.stop()
 
 
+def test_exchanges_come_and_change(broker: BrokerProcess) -> None:
+    exchanges = """<exchanges xmlns="urn:artemis-py"><exchange name="bills" type="direct">
+    <binding key="new" queue="orders"/></exchange></exchanges>"""
+    change(broker, "</core>", f"</core>{exchanges}")
+    log = hang_up(broker, "configuration reloaded")
+    assert 'exchange "bills": is created as a durable direct exchange' in log
+    with Client(broker.url) as client:
+        client.send("bills/new", "first")
+        assert client.receiver("orders").bodies() == ["first"]
+
+    change(broker, 'key="new"', 'key="old"')
+    log = hang_up(broker, "configuration reloaded")
+    assert 'binding of bills with key "new": no longer leads to queue' in log
+    assert "problems=0" in log
+    with Client(broker.url) as client:
+        client.send("bills/old", "second")
+        assert client.receiver("orders").bodies() == ["second"]
+
+    change(broker, 'queue="orders"', 'queue="order"')
+    log = hang_up(broker, "configuration is not reloaded")
+    assert "did you mean orders?" in log
+
+
 def test_a_broken_file_changes_nothing_and_is_named(broker: BrokerProcess) -> None:
     change(broker, "<queue name=", "<quque name=")
     log = hang_up(broker, "configuration is not reloaded")

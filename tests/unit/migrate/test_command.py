@@ -137,3 +137,105 @@ def test_any_activemq_xml_gives_a_file_that_passes_the_check(tmp_path: Path, con
 )
 def test_any_mosquitto_conf_gives_a_file_that_passes_the_check(tmp_path: Path, lines: list[str]) -> None:
     migrate(written(tmp_path, "mosquitto.conf", "\n".join(lines)), tmp_path / "new", "--force")
+
+
+# Texts of JSON with a meaning somewhere, and some without.
+NAME = st.sampled_from(
+    ["a", "b", "a.b", "amq.topic", "amq.match", "a/b", "a::b", "*", "#", "", " a", "ü", "\x01", "${a}", "\\"]
+)
+SCALAR = st.one_of(NAME, st.integers(-2, 70), st.booleans(), st.none(), st.just([1]), st.just({"x": 1}), st.just(1.5))
+ARGUMENT_NAMES = [
+    *["x-match", "x-message-ttl", "x-max-length", "x-max-length-bytes", "x-overflow", "x-dead-letter-exchange"],
+    *["x-queue-type", "x-dead-letter-routing-key", "alternate-exchange", "x-filter-jms-selector", "x-odd", "h"],
+]
+ARGUMENTS = st.dictionaries(
+    st.sampled_from(ARGUMENT_NAMES),
+    st.one_of(SCALAR, st.sampled_from(["any", "reject-publish", "quorum", "stream", "a = 1", "a ="])),
+    max_size=4,
+)
+KIND = st.sampled_from(["direct", "topic", "fanout", "headers", "x-odd"])
+PATTERN = st.sampled_from([".*", "^a", "(", "", "b$"])
+
+
+def objects(**members: st.SearchStrategy[object]) -> st.SearchStrategy[list[dict[str, object]]]:
+    return st.lists(st.fixed_dictionaries({}, optional=members), max_size=4)
+
+
+DEFINITIONS = st.fixed_dictionaries(
+    {"rabbitmq_version": st.just("4"), "vhosts": st.just([])},
+    optional={
+        "queues": objects(name=NAME, durable=st.booleans(), auto_delete=SCALAR, arguments=ARGUMENTS),
+        "exchanges": objects(name=NAME, type=KIND, durable=st.booleans(), arguments=ARGUMENTS, internal=SCALAR),
+        "bindings": objects(
+            source=NAME,
+            destination=NAME,
+            routing_key=NAME,
+            arguments=ARGUMENTS,
+            destination_type=st.sampled_from(["queue", "exchange"]),
+        ),
+        "policies": objects(name=NAME, pattern=PATTERN, definition=ARGUMENTS, priority=SCALAR),
+        "users": objects(name=NAME, tags=SCALAR),
+        "permissions": objects(user=NAME, configure=PATTERN, write=PATTERN, read=PATTERN),
+        "topic_permissions": objects(user=NAME, exchange=NAME, write=PATTERN),
+    },
+)
+ATTRIBUTES = {
+    "maximumQueueDepthMessages": SCALAR,
+    "maximumQueueDepthBytes": SCALAR,
+    "overflowPolicy": st.sampled_from(["RING", "REJECT", "FLOW_TO_DISK", "NONE", "ODD"]),
+    "maximumMessageTtl": SCALAR,
+    "maximumDeliveryAttempts": SCALAR,
+    "alternateBinding": st.one_of(SCALAR, NAME.map(lambda name: {"destination": name})),
+    "lvqKey": SCALAR,
+    "exclusive": SCALAR,
+    "lifetimePolicy": SCALAR,
+}
+HOST = st.fixed_dictionaries(
+    {"nodeAutoCreationPolicies": objects(pattern=PATTERN, nodeType=SCALAR)},
+    optional={
+        "queues": objects(name=NAME, type=SCALAR, durable=SCALAR, **ATTRIBUTES),
+        "exchanges": objects(
+            name=NAME,
+            type=KIND,
+            durableBindings=objects(bindingKey=NAME, destination=NAME, arguments=ARGUMENTS),
+            alternateBinding=NAME.map(lambda name: {"destination": name}),
+            unroutableMessageBehaviour=SCALAR,
+        ),
+        "virtualhostaccesscontrolproviders": objects(
+            type=SCALAR, rules=objects(outcome=SCALAR, identity=NAME, operation=SCALAR, objectType=SCALAR)
+        ),
+    },
+)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(definitions=DEFINITIONS)
+def test_any_definitions_give_a_file_that_passes_the_check(tmp_path: Path, definitions: dict[str, object]) -> None:
+    migrate(written(tmp_path, "definitions.json", json.dumps(definitions)), tmp_path / "new", "--force")
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(host=HOST)
+def test_any_virtual_host_gives_a_file_that_passes_the_check(tmp_path: Path, host: dict[str, object]) -> None:
+    config = {"modelVersion": "9.0", "virtualhostnodes": [{"name": "n", "virtualhosts": [host]}]}
+    migrate(written(tmp_path, "config.json", json.dumps(config)), tmp_path / "new", "--force")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"rabbitmq_version": "4",\n"queues": [}', ":2: JSON: has no value here"),
+        ('{"rabbitmq_version": "4"', "has neither a comma nor } here"),
+        ('{"rabbitmq_version": "4} ', "has a text that does not end"),
+        ('{"vhosts": "4"} x', "has something after its end"),
+        ('{"vhosts" 4}', "has no colon here"),
+        ("{'vhosts': 4, \"vhosts\": 1}", "has no name of a member here"),
+        ('{"vhosts": ' + "[" * 100, "is nested more than 64 deep"),
+        ('{"vhosts": [{"name": "b"}], "queues": [{"vhost": "a"}]}', 'there is no virtual host "c"; there are: a, b'),
+    ],
+)
+def test_json_that_cannot_be_migrated(tmp_path: Path, text: str, message: str) -> None:
+    result = run(written(tmp_path, "x.json", text), tmp_path / "new", "--virtual-host", "c")
+
+    assert result.exit_code == 2
+    assert message in result.output

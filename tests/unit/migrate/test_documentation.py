@@ -13,13 +13,21 @@ import pytest
 
 from artemis_py.migrate.activemq import table as activemq
 from artemis_py.migrate.artemis import table as artemis
+from artemis_py.migrate.brokerj import table as brokerj
 from artemis_py.migrate.mosquitto import table as mosquitto
+from artemis_py.migrate.rabbitmq import table as rabbitmq
 from artemis_py.migrate.rules import Table
 from tests.migration import migrate
 
 DOCS: Final = Path(__file__).resolve().parents[3] / "docs"
-MODULES: Final[dict[str, ModuleType]] = {"activemq": activemq, "artemis": artemis, "mosquitto": mosquitto}
-PAGES: Final = [f"leaving-{name}.md" for name in MODULES]
+MODULES: Final[dict[str, ModuleType]] = {
+    "activemq": activemq,
+    "artemis": artemis,
+    "mosquitto": mosquitto,
+    "rabbitmq": rabbitmq,
+    "brokerj": brokerj,
+}
+PAGES: Final = [f"leaving-{'qpid' if name == 'brokerj' else name}.md" for name in MODULES]
 TABLE: Final = re.compile(r"(<!-- table: (\w+) (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 EXAMPLE: Final = re.compile(r"(```xml\n)(.*?)(```\n\n<!-- example -->\n```\n)(.*?)(```\n<!-- end -->)", re.DOTALL)
 
