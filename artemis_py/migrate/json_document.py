@@ -11,7 +11,8 @@ SIZE_LIMIT_BYTES: Final = 64 * 1024 * 1024
 """Bytes of a file. Definitions with 100,000 bindings have some 20 MiB."""
 DEPTH_LIMIT: Final = 64
 
-_SPACE: Final = re.compile(r"[ \t\r\n]*")
+# Broker-J writes no comments, but allows them in files that people write.
+_SPACE: Final = re.compile(r"(?:[ \t\r\n]|/\*.*?\*/|//[^\n]*)*", re.DOTALL)
 _NUMBER: Final = re.compile(r"-?\d+(\.\d+)?([eE][-+]?\d+)?")
 _STRING: Final = re.compile(r'"(?:[^"\\\x00-\x1f]|\\.)*"')
 _WORDS: Final = {"true": True, "false": False, "null": None}
@@ -76,7 +77,7 @@ def read_json(path: Path) -> JsonObject:
 
 
 class _Reader:
-    """Goes through a text once. Comments, as Broker-J allows them, are not known: it writes none."""
+    """Goes through a text once."""
 
     def __init__(self, text: str, file: str) -> None:
         self._text = text
@@ -104,7 +105,7 @@ class _Reader:
         return self._line
 
     def _skip(self) -> str:
-        """Skip white space; return the next character, or nothing at the end."""
+        """Skip white space and comments; return the next character, or nothing at the end."""
         match = _SPACE.match(self._text, self._offset)
         assert match is not None, "no space is also a match"
         self._offset = match.end()

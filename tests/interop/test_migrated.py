@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import json
 import socket
 import time
 from collections.abc import Iterator
@@ -201,3 +202,48 @@ def test_a_client_of_artemis_sends_and_receives(tmp_path: Path) -> None:
 
         assert received.body == "hello"
     process.stop()
+
+
+# Qpid Broker-J.
+
+BROKER_J = {
+    "modelVersion": "9.0",
+    "authenticationproviders": [
+        {"name": "plain", "type": "Plain", "users": [{"name": "ann", "type": "managed", "password": "sesame"}]}
+    ],
+    "ports": [{"name": "AMQP", "port": 0, "bindingAddress": "127.0.0.1", "authenticationProvider": "plain"}],
+    "virtualhostnodes": [
+        {
+            "name": "default",
+            "virtualhosts": [
+                {
+                    "queues": [{"name": "work", "type": "standard"}, {"name": "rest", "type": "standard"}],
+                    "exchanges": [
+                        {
+                            "name": "orders",
+                            "type": "topic",
+                            "alternateBinding": {"destination": "rest"},
+                            "durableBindings": [{"bindingKey": "*.new", "destination": "work", "arguments": {}}],
+                        }
+                    ],
+                }
+            ],
+        }
+    ],
+}
+
+
+def test_a_client_of_broker_j_sends_through_an_exchange(tmp_path: Path) -> None:
+    """With the address, the user and the password that it had there."""
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps(BROKER_J))
+    process = launch(migrate(file, tmp_path / "new").folder)
+    try:
+        with Client(process.url, user="ann", password="sesame") as client:
+            client.send("orders/eu.new", "one")
+            client.send("orders/other", "two")
+
+            assert client.receiver("work").bodies() == ["one"]
+            assert client.receiver("rest").bodies() == ["two"]
+    finally:
+        process.stop()

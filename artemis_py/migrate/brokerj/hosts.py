@@ -77,7 +77,7 @@ def _read_exchange(reading: Reading, topology: Topology, exchange: JsonObject) -
         )
     if "unroutableMessageBehaviour" in exchange:
         reading.tell("exchanges.unroutableMessageBehaviour", exchange, name)
-    if exchange.objects("bindings"):
+    if exchange.objects("bindings") and "durableBindings" not in exchange:
         text = "bindings of releases before 7 are not read; start a Broker-J of 7 or later on it once"
         reading.tell("exchanges.bindings", exchange, name, Outcome.DROPPED, text)
     reading.tell_others("exchanges", exchange, name, _OF_EXCHANGES)

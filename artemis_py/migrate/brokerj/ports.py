@@ -10,11 +10,18 @@ from artemis_py.migrate.findings import Outcome
 from artemis_py.migrate.java_properties import read_bytes
 from artemis_py.migrate.json_document import JsonObject
 from artemis_py.migrate.key_stores import KeyStoreError, read_key_store
+from artemis_py.migrate.rules import words
 from artemis_py.migrate.target import Acceptor, unique_file_name
 
 _SPOKEN: Final = "AMQP_1_0"
 _SECURE: Final = frozenset(["SSL", "WSS"])
 _DEFAULT_PORT: Final = 5672
+_READ: Final = words(
+    """
+    port protocols transports bindingAddress maxOpenConnections authenticationProvider keyStore trustStores
+    needClientAuth wantClientAuth
+    """
+)
 
 
 def read_ports(reading: Reading, root: JsonObject) -> set[str]:
@@ -63,6 +70,7 @@ def _add_acceptor(reading: Reading, root: JsonObject, port: JsonObject, name: st
     if providers.get(reading.text(port, "authenticationProvider")) == "External":
         acceptor.parameters["saslMechanisms"] = "EXTERNAL"
     reading.target.acceptors.append(acceptor)
+    reading.tell_others("ports", port, name, _READ)
     notes = [each for each in protocols if each != _SPOKEN]
     if _SECURE.intersection(transports) and set(transports) - _SECURE:
         text = f"`acceptor` on port {number}, with TLS only: clients without TLS need one of their own"

@@ -12,6 +12,7 @@ from artemis_py.migrate.brokerj.ports import read_ports
 from artemis_py.migrate.brokerj.reading import Reading
 from artemis_py.migrate.findings import NOWHERE, Findings, Origin, Outcome
 from artemis_py.migrate.json_document import JsonObject, parse_json, read_json
+from artemis_py.migrate.placeholders import unresolved
 from artemis_py.migrate.rules import words
 from artemis_py.migrate.sources_options import VIRTUAL_HOST
 from artemis_py.migrate.target import Acceptor, Target
@@ -50,7 +51,7 @@ _OF_HOSTS: Final = words(
 
 def recognises(path: Path, data: bytes) -> bool:
     """Tell whether this is a configuration of Broker-J or of one of its virtual hosts."""
-    return data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{") and any(mark in data for mark in _MARKS)
+    return data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith((b"{", b"/")) and any(mark in data for mark in _MARKS)
 
 
 def read(path: Path, values: Mapping[str, str], findings: Findings) -> Target:
@@ -74,8 +75,7 @@ def read(path: Path, values: Mapping[str, str], findings: Findings) -> Target:
     node = _node(reading, root, values.get(VIRTUAL_HOST))
     if node is not None:
         host, host_reading = _host(reading, node)
-        if host is not None:
-            _read_host(host_reading, host, read_rules(reading, root.objects("accesscontrolproviders")))
+        _read_host(host_reading, host, read_rules(reading, root.objects("accesscontrolproviders")))
     return reading.target
 
 
@@ -112,8 +112,8 @@ def _node(reading: Reading, root: JsonObject, wanted: str | None) -> JsonObject 
     return None if chosen is None else nodes[chosen]
 
 
-def _host(reading: Reading, node: JsonObject) -> tuple[JsonObject | None, Reading]:
-    """Return the virtual host of a node, from a file of its own or from within the configuration."""
+def _host(reading: Reading, node: JsonObject) -> tuple[JsonObject, Reading]:
+    """Return the virtual host of a node, from a file of its own or from within the configuration; else an empty one."""
     name = reading.text(node, "name")
     nested = node.objects("virtualhosts")
     if nested:
@@ -124,7 +124,7 @@ def _host(reading: Reading, node: JsonObject) -> tuple[JsonObject | None, Readin
             reading.tell("virtualhostnodes", node, name, None, f"the virtual host that is migrated, from {path.name}")
             return read_json(path), Reading(path, reading.values, reading.findings, reading.target)
     initial = reading.text(node, "virtualHostInitialConfiguration")
-    if initial.strip("{} \n"):
+    if initial.strip("{} \n") and unresolved(initial) is None:
         line = node.line_of("virtualHostInitialConfiguration")
         inner = Reading(reading.path, reading.values, reading.findings, reading.target, is_nested=True, line=line)
         text = "its file is not there, so what it began with is migrated: queues that were made later are missing"
@@ -133,7 +133,7 @@ def _host(reading: Reading, node: JsonObject) -> tuple[JsonObject | None, Readin
     kind = node.text("type")
     text = f"there is no {name}/config/{name}.json; a node of type {kind} other than JSON keeps it in a database"
     reading.tell("virtualhostnodes", node, name, Outcome.DROPPED, text)
-    return None, reading
+    return JsonObject(node.line), reading
 
 
 def _places(reading: Reading, node: JsonObject, name: str) -> list[Path]:

@@ -20,6 +20,16 @@ TABLE: Final = Table(
         kept("groupproviders", "roles of `artemis-roles.properties`"),
         kept("users", "the user; the password is hashed"),
         kept("ports", "an acceptor for AMQP 1.0"),
+        needless("ports.virtualhostaliases", "there is one virtual host, whatever a client calls it"),
+        needless(
+            "ports.threadPoolSize ports.numberOfSelectors ports.tcpNoDelay ports.clientCertRecorder",
+            "one thread serves all connections",
+        ),
+        dropped(
+            "ports.tlsCipherSuiteAllowList ports.tlsCipherSuiteDenyList ports.tlsProtocolAllowList "
+            "ports.tlsProtocolDenyList",
+            "TLS 1.2 and 1.3 only, with the ciphers of the system",
+        ),
         kept("keystores", "`keyStorePath`: a copy as PEM, readable by its owner only"),
         kept("truststores", "`trustStorePath`: a copy as PEM"),
         kept("accesscontrolproviders", "`security-settings`"),

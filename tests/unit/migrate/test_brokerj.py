@@ -350,6 +350,20 @@ def test_the_file_of_a_virtual_host_alone(tmp_path: Path) -> None:
     assert [each.host for each in result.config.acceptors] == ["127.0.0.1"]
 
 
+def test_a_file_with_comments_and_variables_without_a_value(tmp_path: Path) -> None:
+    """As the one that Broker-J is shipped with."""
+    node = NODE | {"virtualHostInitialConfiguration": "${qpid.initial_config_virtualhost_config}"}
+    aliases = PORT | {"virtualhostaliases": [{"name": "nameAlias", "type": "nameAlias"}]}
+    file = written(tmp_path, virtualhostnodes=[node], ports=[aliases])
+    file.write_text("/*\n * Licence {\n */\n// more\n" + file.read_text())
+    result = migrate(file, tmp_path / "new")
+
+    assert [each.port for each in result.config.acceptors] == [5672]
+    assert granted(result, "#", Permission.SEND) == {"ann"}
+    assert result.outcome('virtualhostnodes "default"').startswith("dropped: ")
+    assert result.outcome('ports "AMQP".virtualhostaliases').startswith("not needed: ")
+
+
 def test_older_models_are_named(tmp_path: Path) -> None:
     result = migrate_host(tmp_path, broker={"modelVersion": "6.1"})
 
