@@ -8,7 +8,7 @@ Found = Mapping[str, Any]
 
 def explanation_lines(found: Found) -> Iterator[str]:
     """Yield the result first, then the queues with the way to each, then the exchanges with each binding."""
-    count = len(found["queues"])
+    count = found["queueCount"]
     result = found["outcome"]
     if result == "delivered":
         result = f"{result} to {count} queue{'' if count == 1 else 's'}"
@@ -20,6 +20,8 @@ def explanation_lines(found: Found) -> Iterator[str]:
         notes = "".join(f"; {each}" for each in limits if each)
         yield f"queue '{queue['queue']}' of address '{queue['address']}'{notes}"
         yield f"  through {', '.join(queue['path'])}"
+    if count > len(found["queues"]):
+        yield f"{count - len(found['queues'])} more queues are not listed"
     if found.get("countsFor"):
         yield f"its size counts for '{found['countsFor']}'"
     for entry in found["entered"]:

@@ -36,6 +36,7 @@ def _check(file: Path) -> None:
         raise ConfigError(problems)
 
 
+# Long because of its options.
 @click.command()
 @click.argument("place", metavar="FILE|DIR", type=click.Path(path_type=Path, exists=True))
 @click.option(

@@ -11,7 +11,7 @@ from artemis_py.core.queues.queue import Queue
 from artemis_py.core.routing.domain import Domain
 from artemis_py.core.routing.exchanges.arguments import check_arguments, check_key
 from artemis_py.core.routing.exchanges.exchange import Exchange
-from artemis_py.core.routing.exchanges.explaining import Entry, Explanation, Look
+from artemis_py.core.routing.exchanges.explaining import MAX_LOOKS, Entry, Explanation, Look
 from artemis_py.core.runtime.access import Permission, Subject
 from artemis_py.core.sessions.session import Session
 from artemis_py.errors import InvalidRequest, LimitExceeded
@@ -48,7 +48,9 @@ def explained(session: Session, exchange: Exchange | None, wanted: Mapping[str, 
     except (LimitExceeded, InvalidRequest) as refusal:
         problem = str(refusal)
     queues = [each for each in explanation.targets if isinstance(each, Queue)]
-    found["queues"] = [_queue(domain, queue, explanation.paths.get(queue.name, [])) for queue in queues]
+    listed = queues[:MAX_LOOKS]
+    found["queueCount"] = len(queues)
+    found["queues"] = [_queue(domain, queue, explanation.paths.get(queue.name, [])) for queue in listed]
     found["entered"] = [_entry(entry) for entry in explanation.entries]
     found |= _outcome(domain, exchange, queues, problem, fate)
     return found
@@ -92,11 +94,19 @@ def _through_default(session: Session, key: str, wanted: Mapping[str, object]) -
     queue = domain.publishing.queue_for(key)
     if queue is None:
         text = f"the default exchange leads to the queue whose name is the routing key, and there is no queue '{key}'"
-        return {"queues": [], "entered": [], "permission": None, "outcome": "unroutable", "reason": text}
+        return {
+            "queueCount": 0,
+            "queues": [],
+            "entered": [],
+            "permission": None,
+            "outcome": "unroutable",
+            "reason": text,
+        }
     path = [f"the default exchange with key '{key}'"]
     fate = domain.fate(queue.address)
     return {
         "permission": _permission(session, queue.address.name, queue.name, wanted),
+        "queueCount": 1,
         "queues": [_queue(domain, queue, path)],
         "entered": [],
         "outcome": _word(fate) if fate else "delivered",

@@ -96,6 +96,7 @@ def read_bindings(definitions: Definitions, topology: Topology, queues: set[str]
         _read_binding(definitions, topology, each, (source, key, destination), seen)
 
 
+# Long because each difference between the brokers is reported where it is found.
 def _read_binding(
     definitions: Definitions,
     topology: Topology,

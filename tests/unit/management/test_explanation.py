@@ -227,6 +227,22 @@ def test_one_queue_can_be_asked_about() -> None:
     assert (len(found["entered"][0]["bindings"]), found["entered"][0]["unlisted"]) == (1000, 101)
 
 
+def test_what_is_listed_has_a_limit() -> None:
+    """A fanout exchange may have any number of queues."""
+    world = made()
+    make_exchange(world.domain, "x", "fanout")
+    for number in range(1005):
+        make_queue(world.domain, f"q{number}")
+        bind(world.domain, "x", "", f"q{number}")
+    found = explain(world, "x")
+
+    assert (found["queueCount"], len(found["queues"])) == (1005, 1000)
+    assert (len(found["entered"][0]["bindings"]), found["entered"][0]["unlisted"]) == (1000, 5)
+    lines = list(explanation_lines(found))
+    assert lines[0] == "delivered to 1005 queues"
+    assert "5 more queues are not listed" in lines
+
+
 @pytest.mark.parametrize(
     ("members", "message"),
     [

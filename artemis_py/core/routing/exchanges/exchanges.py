@@ -319,6 +319,7 @@ class Exchanges(Companion):
 
     # -- bindings ----------------------------------------------------------------------------------------------
 
+    # Long because a binding is noted in several places, which must all agree.
     def bind(
         self,
         source: Exchange,

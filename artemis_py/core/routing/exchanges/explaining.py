@@ -144,6 +144,8 @@ class Explanation(Passage):
         if self._asked is not None:
             queues = [self._asked]
         for queue in queues:
+            if len(listed) >= MAX_LOOKS:
+                break
             for binding in self._exchanges.bindings_of(queue):
                 if binding.source is entry.exchange and binding not in others and binding not in listed:
                     listed[binding] = None
