@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from artemis_py.core.messages.builtin_format import plain_message
 from artemis_py.core.messages.view import MessageView
 from artemis_py.core.routing.exchanges.exchanges import PREDECLARED
+from artemis_py.core.routing.exchanges.explaining import Explanation
 from artemis_py.core.settings.exchange_config import (
     Destination,
     ExchangeConfig,
@@ -337,6 +338,9 @@ class History:
         reached = {queue for queue, more in gained.items() if more}
         assert count == len(reached) == sum(gained.values())
         assert self.model.agrees(reached, name, key, properties)
+        explanation = Explanation(message, domain.meter, domain.exchanges, None)
+        explanation.run(domain.exchanges.exchange(name), key)
+        assert set(explanation.paths) == reached
 
     def restart(self) -> None:
         self.world.settle()
