@@ -47,6 +47,7 @@ EXCHANGE_COLUMNS: Final[Mapping[str, Callable[[Exchange], object]]] = {
     "alternateExchange": lambda exchange: _alternate(exchange, False),
     "unroutable": lambda exchange: exchange.config.unroutable.value,
     "predeclared": lambda exchange: exchange.is_predeclared,
+    "configurationManaged": lambda exchange: exchange.config.configuration_managed,
     "bindings": lambda exchange: len(exchange.bindings),
     "routedMessages": lambda exchange: exchange.address.routed,
     "unroutedMessages": lambda exchange: exchange.address.unrouted,
@@ -60,6 +61,7 @@ BINDING_COLUMNS: Final[Mapping[str, Callable[[ExchangeBinding], object]]] = {
     "destinationExchange": lambda binding: None if binding.identity[1] else binding.identity[2],
     "arguments": lambda binding: binding.arguments,
     "durable": lambda binding: binding.is_stored,
+    "configurationManaged": lambda binding: binding.is_declared,
 }
 """Columns of `listExchangeBindings`."""
 

@@ -254,6 +254,25 @@ def stored(folder: Path, *parts: ExchangeConfig | BindingConfig, **values: Any) 
     return config(*parts, persistence_enabled=True, home=folder, **values)
 
 
+async def test_a_reload_makes_again_what_clients_have_undone(tmp_path: Path) -> None:
+    """A client replaces a binding and removes another one; both belong to the file, also after a restart."""
+    wanted = stored(tmp_path, exchange("x", "headers"), binding("x", "k", "a"), binding("x", "l", "a"))
+    async with Broker(wanted, LINE) as broker:
+        exchanges = broker.domain.exchanges
+        source = exchanges.exchange("x")
+        exchanges.bind(source, "k", to_queue("a"), {"n": 1}, replace=True)
+        exchanges.unbind(source, "l", to_queue("a"))
+        exchanges.update(source, evolve(source.config, unroutable=Unroutable.REJECT))
+
+        assert reload(broker, wanted) == []
+        assert source.bindings[("k", True, "a")].arguments == {}
+        assert (bound(broker.domain, "x"), source.rejects) == ({("k", "a"), ("l", "a")}, False)
+
+        exchanges.bind(source, "k", to_queue("a"), {"n": 1}, replace=True)
+    async with Broker(stored(tmp_path, exchange("x", "headers")), LINE) as broker:
+        assert bound(broker.domain, "x") == set()
+
+
 async def test_what_left_the_file_between_two_starts_is_removed(tmp_path: Path) -> None:
     """What clients made is not; the store tells which is which."""
     async with Broker(stored(tmp_path, exchange("x"), binding("x", "k", "a")), LINE) as broker:

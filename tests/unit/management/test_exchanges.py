@@ -99,6 +99,7 @@ def test_bindings_are_made_listed_and_removed() -> None:
             "destinationExchange": None,
             "arguments": {},
             "durable": True,
+            "configurationManaged": False,
         }
     ]
     assert len(rows(world, "listExchangeBindings")) == 2
