@@ -29,24 +29,28 @@ CREATE_TIMEOUT_S: Final = 90
 @pytest.fixture(scope="session")
 def distribution(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The unpacked archive."""
-    return unpacked(ARTEMIS, tmp_path_factory.mktemp("apache-artemis"))
+    return unpacked_artemis(ARTEMIS, tmp_path_factory.mktemp("apache-artemis"))
 
 
-def unpacked(version: str, folder: Path) -> Path:
-    """A distribution of Artemis in a folder. Skips, and says why, without Maven, Java or the download."""
+def unpacked_artemis(version: str, folder: Path) -> Path:
+    """A distribution of Artemis in a folder; skips as `unpacked` does."""
+    unpacked("Apache Artemis", f"org.apache.activemq:apache-artemis:{version}:tar.gz:bin", folder)
+    return folder / f"apache-artemis-{version}"
+
+
+def unpacked(name: str, artifact: str, folder: Path) -> None:
+    """Unpack an archive from Maven in a folder. Skips, and says why, without Maven, Java or the download."""
     try:
         check_java()
     except MissingRequirement as missing:
         pytest.skip(str(missing))
     if shutil.which("mvn") is None:
         pytest.skip("Maven (mvn) is not installed")
-    artifact = f"org.apache.activemq:apache-artemis:{version}:tar.gz:bin"
     command = ["mvn", "-q", "-B", UNPACK, f"-Dartifact={artifact}", f"-DoutputDirectory={folder}"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=DOWNLOAD_TIMEOUT_S)
     if done.returncode != 0:
         reason = next((line for line in done.stdout.splitlines() if line.startswith("[ERROR]")), done.stdout)
-        pytest.skip(f"Apache Artemis {version} cannot be had from Maven: {reason}")
-    return folder / f"apache-artemis-{version}"
+        pytest.skip(f"{name} ({artifact}) cannot be had from Maven: {reason}")
 
 
 def create(distribution: Path, instance: Path, port: int) -> list[str]:

@@ -21,7 +21,7 @@ from proton import ConnectionException
 from artemis_py.cli.check import Findings, examine
 from artemis_py.testing import running_broker
 from tests.interop.broker_process import launch
-from tests.interop.peer.conftest import CREATE_TIMEOUT_S, PASSWORD, USER, unpacked
+from tests.interop.peer.conftest import CREATE_TIMEOUT_S, PASSWORD, USER, unpacked_artemis
 from tests.interop.proton.client import Client
 
 NEWEST: Final = "2.44.0"
@@ -48,7 +48,7 @@ class Count:
 @pytest.fixture(scope="module")
 def newest(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Apache Artemis, unpacked."""
-    return unpacked(NEWEST, tmp_path_factory.mktemp("newest"))
+    return unpacked_artemis(NEWEST, tmp_path_factory.mktemp("newest"))
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +101,7 @@ def test_the_instance_of_artemis_passes_and_starts_unchanged(instance: Path) -> 
 def test_examples_of_artemis(instance: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     """No name in them is unknown, those without errors start, and docs/artemis-compatibility.md has the numbers."""
     found = []
-    examples = unpacked(WITH_EXAMPLES, tmp_path_factory.mktemp("examples")) / "examples"
+    examples = unpacked_artemis(WITH_EXAMPLES, tmp_path_factory.mktemp("examples")) / "examples"
     for file in configurations(instance, examples):
         found.append(examine(file))
         if not found[-1].problems:
