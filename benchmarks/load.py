@@ -359,8 +359,9 @@ class Consumer(Link):
         if number != self.last_id + step and self.last_id >= 0:
             raise Broken(f"delivery-id {number} after {self.last_id}")
         if number is not None:
+            if self.last_id < 0:
+                self.accepted_id = number - 1
             self.last_id = number
-            self.accepted_id = self.accepted_id if self.accepted_id >= 0 else number - 1
 
     def take_numbers(self, numbers: tuple[int, ...]) -> None:
         """Check the order of what came."""
