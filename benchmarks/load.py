@@ -97,9 +97,9 @@ class Client:
         while not isinstance(performative := self._read_frame(), Open):
             self.on_rare(performative)
 
-    def attach(self, address: str, is_producer: bool, is_settled: bool, is_topic: bool) -> None:
-        """Begin a session and attach a link; both get number 0."""
-        capabilities = (Symbol("topic" if is_topic else "queue"),)
+    def attach(self, address: str, is_producer: bool, is_settled: bool, is_topic: bool | None) -> None:
+        """Begin a session and attach a link; both get number 0. An address is a topic, a queue, or (None) as it is."""
+        capabilities = () if is_topic is None else (Symbol("topic" if is_topic else "queue"),)
         attach = Attach(
             name=self.name,
             handle=0,
@@ -161,7 +161,7 @@ class Client:
 class Link(Client):
     """A connection with one session and one link, non-blocking once it is attached."""
 
-    def __init__(self, port: int, address: str, is_producer: bool, is_settled: bool, is_topic: bool) -> None:
+    def __init__(self, port: int, address: str, is_producer: bool, is_settled: bool, is_topic: bool | None) -> None:
         super().__init__(port)
         self.waiting: memoryview = memoryview(b"")
         """Output the socket has not taken yet."""
@@ -231,7 +231,7 @@ class Producer(Link):
         """Delivery number up to which the broker gave credit."""
         self.window_limit: int | None = None
         """Transfer number up to which the session's window is open."""
-        super().__init__(options.port, address, True, self.is_settled, options.topic)
+        super().__init__(options.port, address, True, self.is_settled, None if options.target else options.topic)
         to = address.encode("ascii")
         properties = bytes((3, 0x40, 0x40, 0xA1, len(to))) + to
         body = pack(">HHI", number, 0, 0) + bytes(size - 8)
@@ -407,19 +407,16 @@ class Load:
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.options = options
-        self.consumers, self.producers = self.make(options)
+        name = f"{'topic.' if options.topic else ''}load-{os.getpid()}"
+        source, target = options.source or name, options.target or name
+        self.consumers = [Consumer(options, source) for _ in range(options.consumers)]
+        self.producers = [Producer(options, target, number) for number in range(options.producers)]
         self.copies = options.consumers if options.topic else 1
         self.selector = selectors.DefaultSelector()
         self.writers: set[Link] = set()
         for link in [*self.consumers, *self.producers]:
             self.selector.register(link.socket, selectors.EVENT_READ, link)
             link.take(b"")  # what came right behind the broker's attach
-
-    def make(self, options: argparse.Namespace) -> tuple[list[Consumer], list[Producer]]:
-        """Open the links; those of the consumers create the queues."""
-        name = f"{'topic.' if options.topic else ''}load-{os.getpid()}"
-        consumers = [Consumer(options, name) for _ in range(options.consumers)]
-        return consumers, [Producer(options, name, number) for number in range(options.producers)]
 
     @property
     def delivered(self) -> int:
@@ -508,6 +505,8 @@ def main() -> int:
     parser.add_argument("--settled", action="store_true")
     parser.add_argument("--topic", action="store_true", help="every consumer gets every message")
     parser.add_argument("--durable", action="store_true", help="messages ask to be stored")
+    parser.add_argument("--source", help="the queue of the consumers, instead of one of its own")
+    parser.add_argument("--target", help="the address of the producers, such as an exchange that leads to the queue")
     parser.add_argument("--body-bytes", type=int, default=100, help="at least 8")
     parser.add_argument("--ahead", type=int, default=4000, help="messages a producer may be ahead of the consumers")
     parser.add_argument("--warm-up", type=float, default=0.5)

@@ -24,14 +24,14 @@ def free_port() -> int:
 @contextmanager
 def running(
     command: Sequence[str], port: int, folder: Path, environment: Mapping[str, str] | None = None
-) -> Iterator[None]:
+) -> Iterator["subprocess.Popen[bytes]"]:
     """From the first connection that it takes to its end; what it prints is in `server.log` of the folder."""
     log = folder / "server.log"
     with open(log, "wb") as output:
         process = subprocess.Popen(command, cwd=folder, env=environment, stdout=output, stderr=output)
     try:
         _wait_for(process, port, log)
-        yield
+        yield process
     finally:
         process.terminate()
         try:

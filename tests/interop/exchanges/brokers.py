@@ -103,7 +103,9 @@ def ours(folder: Path) -> Start:
     def start() -> Iterator[Peer]:
         process = launch(folder)
         try:
-            yield Ours(process.url)
+            site = Ours(process.url)
+            site.pid = process.process.pid
+            yield site
         finally:
             process.stop()
 
@@ -124,8 +126,9 @@ def broker_j(distribution: Path, folder: Path) -> Start:
 
     @contextmanager
     def start() -> Iterator[Peer]:
-        with running(command, management, folder):
+        with running(command, management, folder) as process:
             site = BrokerJ(f"amqp://{HOST}:{port}", f"http://{HOST}:{management}")
+            site.pid = process.pid
             _wait_for(site)
             yield site
 

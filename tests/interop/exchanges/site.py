@@ -78,6 +78,9 @@ class _Outcomes(LinkOption):  # type: ignore[misc]
 class Peer(Site):
     """One of the brokers. What it does not have raises Missing."""
 
+    pid = 0
+    """Its process, if a program measures that."""
+
     @property
     def client(self) -> Client:
         """A connection for everything but links whose end matters; a new one if the broker ended its session."""
