@@ -333,8 +333,14 @@ class BrokerControl(Control):
         return self.describe_queue(name)
 
     def destroy_queue(self, name: str, remove_consumers: bool = False, auto_delete_address: bool = False) -> None:
-        """Delete a queue with its messages and, if asked to, its auto-created address if no queue is left on it."""
-        address = self.find_queue(name).address
+        """Delete a queue with its messages and, if asked to, its auto-created address if no queue is left on it.
+
+        What an exchange needs as its alternate stays, whether consumers are to be removed or not.
+        """
+        queue = self.find_queue(name)
+        address = queue.address
+        self.session.check_delete(queue)
+        self.domain.check_queue_removal(queue)
         self.session.delete_queue(name, remove_consumers)
         if auto_delete_address and address.auto_created and address.is_unbound and not address.is_deleted:
             self.session.delete_address(address.name)

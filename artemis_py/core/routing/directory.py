@@ -257,8 +257,7 @@ class Directory:
         if queue.consumers and not force:
             raise InUse(f"queue '{name}' still has {len(queue.consumers)} consumers")
         if not force:
-            for companion in self.companions:
-                companion.check_queue_removal(queue)
+            self.check_queue_removal(queue)
         address = queue.address
         self.dispatcher.tables.vacate(QUEUE_BYTES + NAME_FACTOR * len(name))
         self.meter.work += QUEUE_UNITS
@@ -270,6 +269,11 @@ class Directory:
         self._tell_unbound(queue)
         for companion in self.companions:
             companion.queue_removed(queue)
+
+    def check_queue_removal(self, queue: Queue) -> None:
+        """Raise InUse if a service needs a queue."""
+        for companion in self.companions:
+            companion.check_queue_removal(queue)
 
     def queue(self, name: str) -> Queue:
         """Return the queue of this name. Raises NoSuchQueue."""

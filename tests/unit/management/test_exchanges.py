@@ -65,6 +65,19 @@ def test_an_exchange_is_made_as_the_object_says() -> None:
     ]
 
 
+@pytest.mark.parametrize("removes_consumers", [False, True])
+def test_a_queue_that_is_an_alternate_is_not_deleted(removes_consumers: bool) -> None:
+    """Neither if consumers are to be removed; but if the alternate is taken away."""
+    world = made()
+    world.call("broker", "createExchange", {"name": "e", "type": "direct", "alternate-queue": "a"})
+    refused = world.ask("broker", "destroyQueue", "a", removes_consumers)
+    world.call("broker", "updateExchange", {"name": "e", "alternate-queue": None})
+    world.call("broker", "destroyQueue", "a", removes_consumers)
+
+    assert refused == (False, "queue 'a' is the alternate of exchange 'e'")
+    assert "a" not in world.domain.queues
+
+
 def test_an_exchange_is_changed_and_deleted() -> None:
     """Members that are missing stay; null takes an alternate away."""
     world = made()
