@@ -169,6 +169,19 @@ def queue_deleted(site: Peer) -> Seen:
     return {"bindings": bound, **site.reached("b.gone", "b.stays")}
 
 
+def queue_deleted_with_a_receiver(site: Peer) -> Seen:
+    """A bound queue is deleted while a receiver is attached to it."""
+    site.declare("b.used", "fanout")
+    site.queues("b.used")
+    site.bind("b.used", "", "b.used")
+    with site.connect() as client:
+        receiver = client.receiver(site.queue("b.used"))
+        deleted = site.attempt(lambda: site.delete_queue("b.used"))
+        refused = receiver.wait_closed()
+
+    return {"deleted": deleted, "receiver": f"detached ({refused.condition})", "bindings": site.bindings("b.used")}
+
+
 def destination_missing(site: Peer) -> Seen:
     """A queue, an exchange, and the exchange to bind to, do not exist."""
     site.declare("b.there", "fanout")

@@ -14,14 +14,23 @@ from typing import Final
 from proton import ProtonException
 
 from tests.interop.broker_process import Instance, launch
-from tests.interop.exchanges import bindings, chains, keys, lifetimes, matching, subscriptions, unroutable
+from tests.interop.exchanges import bindings, chains, keys, lifetimes, matching, subscriptions, transactions, unroutable
 from tests.interop.exchanges.recorded import missing
 from tests.interop.exchanges.site import BrokerJ, Ours, Peer, RabbitMq
 from tests.interop.java_server import HOST, START_TIMEOUT_S, free_port, running
 from tests.interop.kinds.scenario import Seen, observe, programs, setting
 from tests.interop.proton.client import Refused
 
-MODULES: Final[tuple[ModuleType, ...]] = (matching, keys, bindings, chains, unroutable, subscriptions, lifetimes)
+MODULES: Final[tuple[ModuleType, ...]] = (
+    matching,
+    keys,
+    bindings,
+    chains,
+    unroutable,
+    transactions,
+    subscriptions,
+    lifetimes,
+)
 
 BROKER_J: Final = "9.2.1"
 CONFIGURATION: Final = {

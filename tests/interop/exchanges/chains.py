@@ -154,6 +154,35 @@ def alternate_that_does_not_exist(site: Peer) -> Seen:
     return {"declared": site.attempt(lambda: site.declare("c.noalt", "direct", alternate="c.nowhere"))}
 
 
+def alternate_is_itself(site: Peer) -> Seen:
+    """An exchange that exists gets itself as its alternate."""
+    site.declare("c.own", "fanout")
+
+    return {"changed": site.attempt(lambda: site.set_alternate("c.own", "c.own"))}
+
+
+def alternate_changed(site: Peer) -> Seen:
+    """An exchange gets an alternate, another one, and then none."""
+    for name in ("c.ch1", "c.ch2"):
+        site.declare(name, "fanout")
+        site.queues(name + ".q")
+        site.bind(name, "", name + ".q")
+    site.declare("c.changed", "direct")
+    for alternate in ("c.ch1", "c.ch2", None):
+        site.set_alternate("c.changed", alternate)
+        site.outcome(site.exchange("c.changed", "k"), str(alternate))
+    free = [site.attempt(lambda name=name: site.delete(name)) for name in ("c.ch1", "c.ch2")]  # type: ignore[misc]
+
+    return {**site.reached("c.ch1.q", "c.ch2.q"), "alternates deleted": free}
+
+
+def alternate_is_less_durable(site: Peer) -> Seen:
+    """A durable exchange is declared with an alternate that is not durable."""
+    site.declare("c.frail", "fanout")
+
+    return {"declared": site.attempt(lambda: site.declare("c.solid", "fanout", durable=True, alternate="c.frail"))}
+
+
 def alternate_queue_deleted(site: Peer) -> Seen:
     """A queue that is the alternate of an exchange is deleted."""
     site.queues("c.qneeded")

@@ -1,5 +1,7 @@
 """Where the routing key of a message comes from, and which names mean which exchange or queue."""
 
+from functools import partial
+
 from tests.interop.exchanges.site import Peer
 from tests.interop.kinds.scenario import Seen
 
@@ -93,6 +95,19 @@ def slashes(site: Peer) -> Seen:
         site.bind("k.slash", key, queue)
         outcome = site.outcome(site.exchange("k.slash", key))
         seen[f"`{key}`"] = [outcome, len(site.got(queue))]
+    return seen
+
+
+def long_keys(site: Peer) -> Seen:
+    """A binding and a message have a routing key of 255, and of 300 characters."""
+    site.declare("k.long", "direct")
+    seen: Seen = {}
+    for length in (255, 300):
+        queue = f"k.long.{length}"
+        site.queues(queue)
+        seen[f"{length}, bound"] = site.attempt(partial(site.bind, "k.long", "x" * length, queue))
+        site.outcome(site.exchange("k.long"), subject="x" * length)
+        seen[f"{length}, got"] = site.got(queue)
     return seen
 
 

@@ -125,9 +125,20 @@ class Peer(Site):
     def _declare(self, wanted: Wanted) -> None:
         raise NotImplementedError
 
+    def set_alternate(self, name: str, alternate: str | None) -> None:
+        """Change the alternate of an exchange to another exchange. Raises Refused."""
+        raise NotImplementedError
+
+    def set_rejects(self, name: str, rejects: bool) -> None:
+        """Change what an exchange does with messages that reach no queue. Raises Refused."""
+        raise NotImplementedError
+
     def delete(self, name: str) -> None:
         """Delete an exchange. Raises Refused."""
         raise NotImplementedError
+
+    def check_transactions(self) -> None:
+        """Raise Missing if clients cannot have transactions."""
 
     def make_queue(self, name: str, durable: bool = False, limit: int | None = None) -> None:
         """Create a queue; beyond a limit it refuses messages. Raises Refused."""
@@ -240,6 +251,13 @@ class Ours(Peer):
         }
         self.manage("broker", "createExchange", json.dumps(request))
 
+    def set_alternate(self, name: str, alternate: str | None) -> None:
+        self.manage("broker", "updateExchange", json.dumps({"name": name, "alternate-exchange": alternate}))
+
+    def set_rejects(self, name: str, rejects: bool) -> None:
+        unroutable = "reject" if rejects else "discard"
+        self.manage("broker", "updateExchange", json.dumps({"name": name, "unroutable": unroutable}))
+
     def delete(self, name: str) -> None:
         self.manage("broker", "deleteExchange", name)
 
@@ -249,7 +267,7 @@ class Ours(Peer):
         self.manage("broker", "createQueue", json.dumps({"name": name, "routing-type": "ANYCAST", "durable": durable}))
 
     def delete_queue(self, name: str) -> None:
-        self.manage("broker", "destroyQueue", name)
+        self.manage("broker", "destroyQueue", name, True)
 
     def _bind(self, exchange: str, key: str, name: str, chain: bool, replace: bool, arguments: Arguments) -> None:
         request = {"exchange": exchange, "key": key, "arguments": dict(arguments), "replace": replace}
@@ -299,6 +317,14 @@ class BrokerJ(Peer):
             "alternateBinding": None if alternate is None else {"destination": alternate},
         }
         self._http("PUT", self._of("exchange", wanted.name), attributes)
+
+    def set_alternate(self, name: str, alternate: str | None) -> None:
+        binding = None if alternate is None else {"destination": alternate}
+        self._http("POST", self._of("exchange", name), {"alternateBinding": binding})
+
+    def set_rejects(self, name: str, rejects: bool) -> None:
+        behaviour = "REJECT" if rejects else "DISCARD"
+        self._http("POST", self._of("exchange", name), {"unroutableMessageBehaviour": behaviour})
 
     def delete(self, name: str) -> None:
         self._http("DELETE", self._of("exchange", name))
@@ -362,6 +388,15 @@ class RabbitMq(Peer):
         arguments = {} if wanted.alternate is None else {"alternate-exchange": wanted.alternate}
         attributes = {"type": wanted.type, "durable": wanted.durable, "auto_delete": wanted.ends}
         self._request("PUT", f"exchanges/%2F/{quote(wanted.name, safe='')}", {**attributes, "arguments": arguments})
+
+    def set_alternate(self, name: str, alternate: str | None) -> None:
+        raise Missing("an exchange is not changed once it is declared")
+
+    def set_rejects(self, name: str, rejects: bool) -> None:
+        raise Missing("an exchange has no policy for what reaches no queue")
+
+    def check_transactions(self) -> None:
+        raise Missing("AMQP 1.0 has no transactions")
 
     def delete(self, name: str) -> None:
         self._request("DELETE", f"exchanges/%2F/{quote(name, safe='')}")

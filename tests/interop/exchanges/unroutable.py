@@ -29,6 +29,18 @@ def reject(site: Peer) -> Seen:
     return _wishes(site, "u.reject")
 
 
+def policy_changed(site: Peer) -> Seen:
+    """The policy of an exchange changes while a sender is attached."""
+    site.declare("u.policy", "direct")
+    sender = site.sender(site.exchange("u.policy", "none"))
+    outcomes = [outcome_of(sender)]
+    for rejects in (True, False):
+        site.set_rejects("u.policy", rejects)
+        outcomes.append(outcome_of(sender))
+
+    return {"outcomes": outcomes}
+
+
 def reject_without_outcomes(site: Peer) -> Seen:
     """The exchange rejects, and the sender has not said which outcomes it understands."""
     site.declare("u.deaf", "direct", rejects=True)
