@@ -147,7 +147,11 @@ def _create(session: "Session", name: str, own: str, spec: SubscriptionSpec) -> 
             f"queue '{name}' of the subscription needs the address '{own}' for topics, and that one is for queues"
         )
     if address is None:
-        session.create_address(own, frozenset((RoutingType.MULTICAST,)), auto_created=True)
+        session.check(Permission.CREATE_ADDRESS, own)
+        session.check_reach(own)
+        domain.dispatcher.check_tables(f"address '{own}'", QUEUE_PARTS)
+        # It counts for no user: it comes and goes with a queue, and the queue of a subscription does not count either.
+        domain.create_address(own, frozenset((RoutingType.MULTICAST,)), auto_created=True)
     try:
         return session.create_queue(config_of(name, spec, own))
     except Refusal:

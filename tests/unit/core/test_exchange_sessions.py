@@ -414,6 +414,17 @@ def test_what_is_refused_leaves_nothing_of_a_named_subscription() -> None:
     assert not domain.exchanges.exchange("amq.topic").bindings
 
 
+def test_addresses_of_subscriptions_are_not_created_on_demand() -> None:
+    """They do not count for `max-auto-created-per-user`: their number is that of the subscriptions."""
+    domain = make_domain()
+    domain.creations.limit = 1
+    for number in range(3):
+        spec = SubscriptionSpec("amq.topic", (f"me.{number}",), durable=True)
+        subscribe_to_exchange(make_session(domain), spec, ["#"], {})
+
+    assert len(domain.queues) == 3
+
+
 class Below:
     """Grants everything for a name and what is below it, as a security setting for `name.#` does."""
 
