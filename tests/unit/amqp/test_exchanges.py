@@ -189,6 +189,15 @@ def test_a_relayed_message_names_its_exchange() -> None:
     assert counts(broker) == {"a": 1, "b": 1, "c": 2, "e": 1}
 
 
+@pytest.mark.parametrize(("wish", "state"), [((), Accepted), ((REJECT,), Rejected), ((DISCARD,), Accepted)])
+def test_an_anonymous_link_may_wish_for_unroutable_messages_too(wish: tuple[Symbol, ...], state: type) -> None:
+    """For each exchange that its messages name."""
+    peer = make_broker().connect()
+    peer.send(Target(capabilities=wish))
+
+    assert type(outcome(peer, message(to="e/none"))) is state
+
+
 def test_senders_are_detached_when_their_exchange_is_deleted() -> None:
     """Those with a key, too; senders to a queue of that name, or to other exchanges, stay."""
     broker = make_broker()
