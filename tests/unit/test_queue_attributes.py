@@ -270,6 +270,8 @@ SAID_AGAIN: Final = {
     # Members of a divert, which has a filter as a queue has one.
     ("cli/divert.py", "filter-string"),
     ("management/divert_request.py", "filter-string"),
+    # An attribute of an exchange, which may end as a queue does.
+    ("config/exchanges.py", "auto-delete"),
 }
 
 
