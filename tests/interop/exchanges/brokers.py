@@ -15,8 +15,9 @@ from proton import ProtonException
 
 from tests.interop.broker_process import Instance, launch
 from tests.interop.exchanges import bindings, chains, keys, lifetimes, matching, subscriptions, transactions, unroutable
+from tests.interop.exchanges.peers import BrokerJ, Ours, RabbitMq
 from tests.interop.exchanges.recorded import missing
-from tests.interop.exchanges.site import BrokerJ, Ours, Peer, RabbitMq
+from tests.interop.exchanges.site import Peer
 from tests.interop.java_server import HOST, START_TIMEOUT_S, free_port, running
 from tests.interop.kinds.scenario import Seen, observe, programs, setting
 from tests.interop.proton.client import Refused

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from tests.interop.broker_process import REPOSITORY
 from tests.interop.exchanges.brokers import MODULES
-from tests.interop.exchanges.recorded import EVERY_FACT, LACKING, OURS, PEERS, differences, recorded
+from tests.interop.exchanges.recorded import EVERY_FACT, LACKING, OURS, PEERS, Difference, differences, recorded
 from tests.interop.kinds.page import shown
 from tests.interop.kinds.recorded import load
 from tests.interop.kinds.scenario import Seen, programs, title
@@ -53,21 +53,21 @@ def _shown(fact: str, seen: Seen) -> str:
     return cell(seen[fact]) if fact in seen else NOTHING
 
 
-def _reasons(program: str, fact: str) -> str:
+def _reasons(listed: Iterable[Difference], program: str, fact: str) -> str:
     """Return why a fact is not the same for all; nothing if it is."""
-    whys = (one.why for one in differences() if one.program == program and {fact, EVERY_FACT} & {*one.facts})
+    whys = (one.why for one in listed if one.program == program and {fact, EVERY_FACT} & {*one.facts})
     return " ".join(dict.fromkeys(whys))
 
 
 def tables() -> dict[str, str]:
     """Return the tables of the page by name. A program, and a reason, is in the first of its rows."""
-    own, others, known = load(OURS), recorded(), programs(MODULES)
+    own, others, known, listed = load(OURS), recorded(), programs(MODULES), differences()
     different, same = [DIFFERENT], [SAME]
     for program, seen in own.items():
         name = alike = f"`{program}`: {title(known[program])}"
         before = ""
         for fact in seen:
-            reasons = _reasons(program, fact)
+            reasons = _reasons(listed, program, fact)
             if reasons:
                 columns = [_shown(fact, each[program]) for each in (*others.values(), own)]
                 different.append(_row((name, _name(fact), *columns, "" if reasons == before else reasons)))

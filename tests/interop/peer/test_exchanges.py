@@ -10,7 +10,7 @@ import pytest
 
 from tests.interop.exchanges import recorded
 from tests.interop.exchanges.brokers import BROKER_J, broker_j, observed, rabbitmq, rabbitmq_command
-from tests.interop.exchanges.site import RabbitMq
+from tests.interop.exchanges.peers import RabbitMq
 from tests.interop.kinds.recorded import compare
 from tests.interop.kinds.scenario import FAILED, Seen
 from tests.interop.peer.conftest import unpacked
