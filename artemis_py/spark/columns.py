@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from artemis_py.spark.decoding import HEADER_COLUMNS, PROPERTIES_COLUMNS, Rows
 from artemis_py.spark.errors import InvalidOption
+from artemis_py.spark.kafka_names import column_hint
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -51,7 +52,10 @@ def schema_text(names: Iterable[str] = ()) -> str:
     chosen = tuple(names) or tuple(name for name in COLUMNS if name not in NOT_BY_DEFAULT)
     unknown = [name for name in chosen if name not in COLUMNS]
     if unknown:
-        raise InvalidOption(f"option columns: there is no column {unknown[0]!r}; the columns are {', '.join(COLUMNS)}")
+        raise InvalidOption(
+            f"option columns: there is no column {unknown[0]!r}; the columns are {', '.join(COLUMNS)}"
+            f"{column_hint(unknown[0])}"
+        )
     return ", ".join(f"`{name}` {COLUMNS[name]}" for name in chosen)
 
 
@@ -61,7 +65,9 @@ def check_schema(schema: "StructType") -> None:
         wanted = field.dataType.simpleString()
         known = COLUMNS.get(field.name)
         if known is None:
-            raise InvalidOption(f"the source has no column {field.name!r}; it has {', '.join(COLUMNS)}")
+            raise InvalidOption(
+                f"the source has no column {field.name!r}; it has {', '.join(COLUMNS)}{column_hint(field.name)}"
+            )
         if wanted not in (known, _ALSO.get(field.name)):
             raise InvalidOption(f"column {field.name!r} is {known}, not {wanted}")
 

@@ -11,29 +11,46 @@ ACK_POLICIES: Final = ("eager", "engine", "none", "keep=<batches>")
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 
 
+def _number(text: str, form: str) -> float:
+    """Return a number; raise ValueError with `form`, what the text must be, instead of Python's words."""
+    try:
+        value = float(text)
+    except ValueError:
+        raise ValueError(f"must be {form}") from None
+    if not abs(value) < float("inf"):
+        raise ValueError(f"must be {form}")
+    return value
+
+
+def _whole(text: str, form: str = "a whole number") -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError(f"must be {form}") from None
+
+
 def duration_s(text: str) -> float:
     number = text.strip().lower()
+    factor = 1.0
     for unit in sorted(_UNITS, key=len, reverse=True):
         if number.endswith(unit):
-            return _positive(float(number.removesuffix(unit)) * _UNITS[unit])
-    return _positive(float(number))
-
-
-def _positive(value: float) -> float:
-    if not 0 <= value < float("inf"):
+            number, factor = number.removesuffix(unit), _UNITS[unit]
+            break
+    value = _number(number, "a duration such as 500ms, 10s or 2m") * factor
+    if value < 0:
         raise ValueError("must not be negative")
     return value
 
 
 def count(text: str) -> int:
-    value = int(text)
+    value = _whole(text)
     if value < 1:
         raise ValueError("must be 1 or more")
     return value
 
 
 def not_negative(text: str) -> int:
-    value = int(text)
+    value = _whole(text)
     if value < 0:
         raise ValueError("must not be negative")
     return value
@@ -46,8 +63,15 @@ def byte_count(text: str) -> int:
     number = text.strip().lower()
     for unit, factor in _BYTE_UNITS.items():
         if number.endswith(unit):
-            return count(number.removesuffix(unit).strip()) * factor
-    return count(number)
+            return _bytes(number.removesuffix(unit).strip()) * factor
+    return _bytes(number)
+
+
+def _bytes(text: str) -> int:
+    value = _whole(text, "a number of bytes such as 65536, 64k or 16m")
+    if value < 1:
+        raise ValueError("must be 1 or more")
+    return value
 
 
 def frame_bytes(text: str) -> int:
@@ -58,8 +82,8 @@ def frame_bytes(text: str) -> int:
 
 
 def rate(text: str) -> float:
-    value = float(text)
-    if not 0 < value < float("inf"):
+    value = _number(text, "a number of messages per second")
+    if value <= 0:
         raise ValueError("must be more than 0")
     return value
 
@@ -107,7 +131,10 @@ def starting_offsets(*words: str) -> Callable[[str], str]:
     def read(text: str) -> str:
         value = text.strip()
         if value.startswith("{"):
-            json.loads(value)
+            try:
+                json.loads(value)
+            except ValueError:
+                raise ValueError("must be an offset in JSON, as in a checkpoint") from None
             return value
         return word(*words)(value)
 
@@ -115,7 +142,7 @@ def starting_offsets(*words: str) -> Callable[[str], str]:
 
 
 def timestamp_ms(text: str) -> int:
-    if text.strip().isdigit():
+    if text.strip().isascii() and text.strip().isdecimal():
         return int(text)
     try:
         time = datetime.fromisoformat(text.strip())

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 from attrs import field, frozen
 
 from artemis_py.spark.errors import InvalidOption
+from artemis_py.spark.kafka_names import option_hint
 from artemis_py.spark.option_values import (
     ack_policy,
     byte_count,
@@ -244,13 +245,11 @@ _NOT_OFFERED: Final[Mapping[str, str]] = {
     "tokenfile": "there is no login by token; if the broker accepts a token as the password, put it into "
     "passwordFile, which is read for each connection",
     "amqp.sessionbytes": "the window of a session is 2,048 frames, so amqp.maxFrameSize sets its size",
-    "startingoffsetsbytimestamp": "startingTimestamp is for all queues of a query",
-    "endingoffsetsbytimestamp": "endingTimestamp is for all queues of a query",
 }
 """Options of other connectors and brokers, for which there is a better answer than the nearest name."""
 
-# Spark adds these to the options of every query.
-_ENGINE: Final = frozenset(("checkpointlocation", "path", "queryname"))
+# Spark adds these to the options of a query, `provider` to those of CREATE TABLE.
+_ENGINE: Final = frozenset(("checkpointlocation", "path", "provider", "queryname"))
 
 
 # --- reading ---
@@ -285,6 +284,9 @@ def _check_names(values: Mapping[str, str], table: tuple[_Option, ...], what: st
         if name in _NOT_OFFERED:
             raise InvalidOption(f"there is no option {name!r}: {_NOT_OFFERED[name]}")
         if name not in known and name not in _ENGINE:
+            hint = option_hint(name, table is _READ)
+            if hint:
+                raise InvalidOption(f"the amqp {what} has no option {name!r}, which is one of Kafka's: {hint}")
             near = difflib.get_close_matches(name, known, n=1)
             proposal = f"; did you mean {known[near[0]]}?" if near else ""
             raise InvalidOption(f"the amqp {what} has no option {name!r}{proposal}")
@@ -346,8 +348,9 @@ def _server(text: str) -> Server:
     try:
         parts = urlsplit(text if "://" in text else f"amqp://{text}")
         host, port = parts.hostname, parts.port
-    except ValueError as error:
-        raise InvalidOption(f"option url: {error}; use amqp://host:port") from None
+    except ValueError:
+        # The text of the exception is Python's, and the URL may contain a password.
+        raise InvalidOption("option url: use amqp://host:port, with a port from 0 to 65535") from None
     if parts.username or parts.password:
         # A URL is logged and shown in many places: it must not contain a secret, and the error does not repeat it.
         raise InvalidOption("option url: the user goes into the option user, the password into passwordFile")

@@ -1,8 +1,13 @@
 """Options of the Spark source and sink: names, values, secrets."""
 
+import re
+
 import pytest
 
+from artemis_py.spark import options
+from artemis_py.spark.columns import schema_text
 from artemis_py.spark.errors import InvalidOption
+from artemis_py.spark.kafka_names import CONNECTION_OPTIONS, READ_OPTIONS, WRITE_OPTIONS
 from artemis_py.spark.options import read_options, write_options
 
 BROWSE = {"mode": "browse", "queue": "orders"}
@@ -26,9 +31,16 @@ def test_the_name_that_kafka_users_know_is_an_alias() -> None:
         ({**BROWSE, "zzz": "1"}, "the amqp source has no option 'zzz'"),
         ({**BROWSE, "mode": "peek"}, "option mode 'peek': must be subscription or browse or drain"),
         ({**BROWSE, "minPartitions": "-1"}, "option minPartitions '-1': must not be negative"),
-        ({**BROWSE, "credit": "many"}, "option credit 'many'"),
+        ({**BROWSE, "credit": "many"}, "option credit 'many': must be a whole number"),
+        ({**BROWSE, "minPartitions": "1.5"}, "option minPartitions '1.5': must be a whole number"),
+        ({**BROWSE, "retryDelay": "soon"}, "option retryDelay 'soon': must be a duration such as 500ms, 10s or 2m"),
+        ({**BROWSE, "retryDelay": "nan"}, "must be a duration such as"),
+        ({**BROWSE, "maxBytesPerTrigger": "64 MB"}, "must be a number of bytes such as 65536, 64k or 16m"),
+        ({**BROWSE, "ack": "keep=x"}, "option ack 'keep=x': must be a whole number"),
+        ({**BROWSE, "startingTimestamp": "²"}, "must be milliseconds since 1970"),
         ({**BROWSE, "failOnDataLoss": "maybe"}, "must be true or false"),
-        ({**BROWSE, "startingOffsets": "{broken"}, "option startingOffsets"),
+        ({**BROWSE, "startingOffsets": "{broken"}, "must be an offset in JSON, as in a checkpoint"),
+        ({**BROWSE, "url": "amqp://a:b"}, "option url: use amqp://host:port, with a port from 0 to 65535"),
         ({**BROWSE, "url": "http://a"}, "use amqp://host:port"),
         ({**BROWSE, "url": "amqp://a", "host": "b"}, "give one of them"),
         ({**BROWSE, "url": "amqp://a", "tls": "true"}, "use amqps://"),
@@ -41,7 +53,7 @@ def test_the_name_that_kafka_users_know_is_an_alias() -> None:
         ({**BROWSE, "sasl": "scram-sha-256"}, "must be plain or anonymous or external"),
         ({**BROWSE, "tokenFile": "/t"}, "passwordFile, which is read for each"),
         ({**BROWSE, "amqp.sessionBytes": "1m"}, "amqp.maxFrameSize sets its size"),
-        ({**BROWSE, "startingOffsetsByTimestamp": "{}"}, "startingTimestamp is for all queues"),
+        ({**BROWSE, "startingOffsetsByTimestamp": "{}"}, "use startingTimestamp, which is for all queues"),
         ({**BROWSE, "mode": "drain", "pushdown": "true"}, "pushdown is for ranges"),
         ({"mode": "browse"}, "say what to read"),
         ({**BROWSE, "address": "a"}, "say what to read"),
@@ -71,6 +83,55 @@ def test_what_cannot_be_meant_is_refused_with_what_could_be(given: dict[str, str
 def test_what_a_sink_cannot_do_is_refused(given: dict[str, str], reason: str) -> None:
     with pytest.raises(InvalidOption, match=reason):
         write_options(given)
+
+
+def test_a_rate_that_is_no_number_is_refused_in_plain_words() -> None:
+    with pytest.raises(InvalidOption, match="option maxMessagesPerSecond 'fast': must be a number of messages per"):
+        write_options({"address": "a", "maxMessagesPerSecond": "fast"})
+
+
+@pytest.mark.parametrize(
+    ("name", "ours"),
+    [
+        ("kafka.bootstrap.servers", "url"),
+        ("subscribe", "subscription"),
+        ("subscribePattern", "addressPattern"),
+        ("assign", "queue"),
+        ("kafka.group.id", "subscription"),
+        ("minOffsetsPerTrigger", "minMessagesPerTrigger"),
+        ("includeHeaders", "properties"),
+        ("kafka.fetch.max.bytes", "docs/spark.md"),
+    ],
+)
+def test_an_option_of_kafka_names_ours(name: str, ours: str) -> None:
+    with pytest.raises(InvalidOption) as raised:
+        read_options({**BROWSE, name: "x"})
+
+    assert "which is one of Kafka's" in str(raised.value)
+    assert ours in str(raised.value)
+
+
+@pytest.mark.parametrize(("name", "ours"), [("topic", "address"), ("kafka.max.request.size", "maxMessageBytes")])
+def test_an_option_of_kafkas_sink_names_ours(name: str, ours: str) -> None:
+    with pytest.raises(InvalidOption, match=f"one of Kafka's: use {ours}"):
+        write_options({"address": "a", name: "x"})
+
+
+def test_every_hint_names_an_option_that_exists() -> None:
+    """Or says that there is nothing to set."""
+    known = {"url", "queue"} | {option.name for option in (*options._READ, *options._WRITE, *options._CONNECTION)}
+    for hint in (*READ_OPTIONS.values(), *WRITE_OPTIONS.values(), *CONNECTION_OPTIONS.values()):
+        words = set(re.findall(r"[A-Za-z.]+[A-Za-z]", hint))
+        assert hint.startswith("leave it out") or words & known, hint
+
+
+def test_columns_of_kafka_name_ours() -> None:
+    with pytest.raises(InvalidOption, match="what Kafka calls value is body"):
+        schema_text(("value",))
+
+
+def test_what_create_table_adds_is_no_option_of_ours() -> None:
+    assert read_options({**BROWSE, "provider": "amqp"}).queues == ("orders",)
 
 
 def test_a_list_of_urls_is_the_failover_order() -> None:
