@@ -12,10 +12,10 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
+from artemis_py.spark.batches import Encoder
 from artemis_py.spark.columns import COLUMNS, NOT_BY_DEFAULT
 from artemis_py.spark.connection import Broker
 from artemis_py.spark.decoding import Rows
-from artemis_py.spark.encoding import Encoder
 from artemis_py.spark.offsets import earliest, latest, ranges_by_key
 from artemis_py.spark.options import read_options, write_options
 from artemis_py.spark.planning import Planner

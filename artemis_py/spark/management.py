@@ -42,6 +42,8 @@ READER: Final = "reader"
 WRITER: Final = "writer"
 RANGES_PER_REQUEST: Final = 1000
 
+REPLY_PERMISSIONS: Final = "it needs createAddress, createNonDurableQueue and consume"
+
 _UNSETTLED: Final = 0
 _GLOBAL_SUBSCRIPTION: Final = (Symbol("topic"), Symbol("shared"), Symbol("global"))
 _DURABLE_NEVER: Final = 2
@@ -141,7 +143,11 @@ class Management:
         self._connection: Final = connection
         self._timeout_s: Final = timeout_s
         self._numbers: Final = count(1)
-        receiver, answer = connection.attach(Source(dynamic=True), Target(), False, SETTLED)
+        try:
+            receiver, answer = connection.attach(Source(dynamic=True), Target(), False, SETTLED)
+        except Refused as error:
+            # Else only the random name of a queue would be known that the user has never heard of.
+            raise Refused(f"no temporary queue for replies ({REPLY_PERMISSIONS}): {error}") from None
         assert isinstance(receiver, ReceiverLink)
         self._replies: Final = Arrivals()
         self._receiver: Final = receiver
@@ -281,6 +287,10 @@ class Management:
         The time depends on the number of messages, and on consumers that make room if the address is full.
         """
         return bool(self.call(WRITER, "commitEpoch", writer, epoch, dict(attempts), is_long=True))
+
+    def last_epoch(self, writer: str) -> int:
+        """Return the last epoch that a writer has committed, -1 if none. Raises Refused, ConnectionLost."""
+        return int(self.call(WRITER, "lastEpoch", writer))
 
     def abort_epoch(self, writer: str, epoch: int) -> None:
         """Have the broker drop what is staged for an epoch. Raises Refused, ConnectionLost."""

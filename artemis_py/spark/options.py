@@ -153,6 +153,8 @@ class WriteOptions:
     address: str | None = None
     routing_type: str | None = None
     payload: str = "body"
+    fields: tuple[str, ...] = ()
+    """Columns that become fields of the message, with payload=json; the others are the object."""
     durable: bool = True
     idempotence: str | None = None
     """Value of the option; None: `column` if there is a column `duplicate_id`, else `epoch`."""
@@ -228,6 +230,7 @@ _WRITE: Final = (
     _Option("address", "address"),
     _Option("routingType", "routing_type", word("anycast", "multicast")),
     _Option("payload", "payload", word(*PAYLOADS)),
+    _Option("fields", "fields", names),
     _Option("durable", "durable", flag),
     _Option("idempotence", "idempotence", word(*IDEMPOTENCE)),
     _Option("jobId", "job_id"),
@@ -248,8 +251,11 @@ _NOT_OFFERED: Final[Mapping[str, str]] = {
 }
 """Options of other connectors and brokers, for which there is a better answer than the nearest name."""
 
-# Spark adds these to the options of a query, `provider` to those of CREATE TABLE.
-_ENGINE: Final = frozenset(("checkpointlocation", "path", "provider", "queryname"))
+# Spark adds these to the options of a query.
+_ENGINE: Final = frozenset(("checkpointlocation", "path", "queryname"))
+# CREATE TABLE passes the properties of the table as well, and each option a second time with this prefix.
+_TABLE: Final = frozenset(("comment", "external", "is_managed_location", "location", "owner", "provider"))
+_TABLE_OPTION: Final = "option."
 
 
 # --- reading ---
@@ -258,6 +264,11 @@ _ENGINE: Final = frozenset(("checkpointlocation", "path", "provider", "queryname
 def read_options(given: Mapping[str, str]) -> ReadOptions:
     """Return the options of a source. Raises InvalidOption."""
     values = _lowered(given)
+    if not values:
+        raise InvalidOption(
+            "there are no options at all: Spark does not pass those of CREATE TABLE to a source in Python when the "
+            "table is used; give them with SELECT … FROM table WITH (url = '…', …), or use CREATE TEMPORARY VIEW"
+        )
     _check_names(values, _READ, "source")
     options = ReadOptions(connection=_connection(values), **_values(values, _READ))
     _check_source(options)
@@ -274,7 +285,11 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
 
 
 def _lowered(given: Mapping[str, str]) -> dict[str, str]:
-    return {name.lower(): value for name, value in given.items()}
+    """Return the options under names in lower case, without what CREATE TABLE adds."""
+    values = {name.lower(): value for name, value in given.items()}
+    if "provider" not in values:
+        return values
+    return {name: value for name, value in values.items() if name not in _TABLE and not name.startswith(_TABLE_OPTION)}
 
 
 def _check_names(values: Mapping[str, str], table: tuple[_Option, ...], what: str) -> None:
@@ -361,6 +376,8 @@ def _server(text: str) -> Server:
 
 def _check_sink(options: WriteOptions) -> None:
     """Raise InvalidOption for options that contradict each other."""
+    if options.fields and options.payload != "json":
+        raise InvalidOption(f"option fields is for payload=json, not payload={options.payload}")
     if options.error_address is not None and options.on_reject != "deadletter":
         raise InvalidOption(f"option errorAddress is for onReject=deadletter, not onReject={options.on_reject}")
     if options.on_reject == "deadletter":

@@ -14,8 +14,8 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
 from artemis_amqp.engine.extensions import STAGE
+from artemis_py.spark.batches import Encoder, check_columns
 from artemis_py.spark.connection import Broker, Connection
-from artemis_py.spark.encoding import Encoder, check_columns
 from artemis_py.spark.errors import InvalidOption, Refused, SparkError
 from artemis_py.spark.management import Management
 from artemis_py.spark.options import WriteOptions
@@ -66,6 +66,27 @@ def write_rows(options: WriteOptions, writer: str, epoch: int, batches: "Iterato
     finally:
         sender.close()
     return Sent(writer, sender.accepted, sender.dropped, sender.staged, sender.diverted)
+
+
+def check_commit(options: WriteOptions, writer: str) -> None:
+    """Check that an epoch of this writer can be committed, before any row is sent.
+
+    The commit is the last step of a job: a permission that it lacks would else be known after hours of work. Raises
+    Refused, ConnectionLost.
+    """
+    if options.idempotence in STAGED:
+        Broker(options.connection).run(lambda connection: _check_commit(connection, options, writer))
+
+
+def _check_commit(connection: Connection, options: WriteOptions, writer: str) -> None:
+    if STAGE not in connection.offered:
+        if options.idempotence == "epoch":
+            raise Refused("the broker has no staged writes: idempotence=epoch is not possible with it")
+        return
+    try:
+        _management(connection, options).last_epoch(writer)
+    except Refused as error:
+        raise Refused(f"nothing was sent, because no epoch could be committed: {error}") from None
 
 
 def commit_epoch(options: WriteOptions, epoch: int, messages: "Sequence[Sent | None]") -> bool:
@@ -121,11 +142,11 @@ class BatchWriter(DataSourceArrowWriter):  # type: ignore[misc]
 
     def __init__(self, options: WriteOptions) -> None:
         self._options: Final = options
-        self._writer: Final = options.job_id or str(uuid4())
+        self.writer: Final = options.job_id or str(uuid4())
 
     def write(self, iterator: "Iterator[pa.RecordBatch]") -> Sent:
         """Send the rows of one task; runs in the task."""
-        return write_rows(self._options, self._writer, 0, iterator)
+        return write_rows(self._options, self.writer, 0, iterator)
 
     def commit(self, messages: "list[Sent | None]") -> None:
         """Commit the epoch: every task is done."""
@@ -133,7 +154,7 @@ class BatchWriter(DataSourceArrowWriter):  # type: ignore[misc]
 
     def abort(self, messages: "list[Sent | None]") -> None:
         """Abort the epoch: a task has finally failed."""
-        abort_epoch(self._options, self._writer, 0)
+        abort_epoch(self._options, self.writer, 0)
 
 
 class StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
@@ -161,15 +182,20 @@ class StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
 
 
 def batch_writer(options: WriteOptions, schema: "StructType", overwrite: bool) -> BatchWriter:
-    """Return the writer of a batch job. Raises InvalidOption."""
+    """Return the writer of a batch job, after `check_commit`. Raises InvalidOption, Refused, ConnectionLost."""
     if overwrite:
         raise InvalidOption("a queue cannot be overwritten: use mode('append')")
-    return BatchWriter(_completed(options, schema))
+    options = _completed(options, schema)
+    writer = BatchWriter(options)
+    check_commit(options, writer.writer)
+    return writer
 
 
 def stream_writer(options: WriteOptions, schema: "StructType") -> StreamWriter:
-    """Return the writer of a streaming query. Raises InvalidOption."""
-    return StreamWriter(_completed(options, schema))
+    """Return the writer of a streaming query, as `batch_writer` does. The id of the query is not known here."""
+    options = _completed(options, schema)
+    check_commit(options, options.job_id or "any")
+    return StreamWriter(options)
 
 
 def _completed(options: WriteOptions, schema: "StructType") -> WriteOptions:

@@ -3,12 +3,13 @@
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any
 
 import pytest
 from proton import Message
 
-from artemis_py.spark.errors import SendFailed
+from artemis_py.spark.errors import InvalidOption, SendFailed
 from artemis_py.spark.options import write_options
 from tests.interop.broker_process import BrokerProcess
 from tests.spark.conftest import Reader, ask, message_count, receive, send
@@ -16,6 +17,9 @@ from tests.spark.conftest import Reader, ask, message_count, receive, send
 pytest.importorskip("pyspark", reason="pip install 'artemis-py-broker[spark]'")
 pa = pytest.importorskip("pyarrow", reason="pip install 'artemis-py-broker[spark]'")
 
+from pyspark.sql.types import StructType  # noqa: E402
+
+from artemis_py.spark.batches import check_columns  # noqa: E402
 from artemis_py.spark.sink import BatchWriter  # noqa: E402
 
 Write = Callable[..., None]
@@ -107,14 +111,36 @@ def test_ids_of_a_column_are_taken_once(broker: BrokerProcess, spark: Any, write
     assert message_count(broker, name) == 4
 
 
-def test_rows_as_json(broker: BrokerProcess, spark: Any, write: Write, name: str) -> None:
-    frame = spark.sql("SELECT 1 AS a, array('x', 'ü') AS b, struct(2.5D AS c) AS d, 'subject' AS subject")
+EVERY_TYPE = """
+    1 AS a, array('x', 'ü', null) AS b, named_struct('c', 2.5D, 'gone', cast(null AS int)) AS d, 'mine' AS subject,
+    'mine' AS address, 9 AS priority, 3 AS sequence, 'mine' AS queue, cast(null AS string) AS nothing, true AS flag,
+    1.50BD AS price, cast(0.0000000001 AS decimal(20, 12)) AS tiny, 12345678901234567890BD AS large,
+    double('NaN') AS nan, double('-Infinity') AS low, float('Infinity') AS high, float(0.1) AS f, float(16777216) AS g,
+    1e10D AS h, -0.0D AS z, binary('ab') AS octets, date'2027-01-02' AS day, timestamp'2027-07-02 03:04:05.123456' AS t,
+    timestamp_ntz'2027-01-02 03:04:05.9' AS ntz, map('k"', 1, 'n', null) AS m, map(1, 'x') AS by_number,
+    map(true, 1) AS by_flag, map(date'2027-01-02', 1) AS by_day, 'quote " line \\n control \\u0001 /' AS text,
+    named_struct('empty', cast(null AS int)) AS hollow, array(map('k', array(1.0D))) AS deep
+"""
 
-    write(frame, address=name, routingType="anycast", payload="json")
+
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin", "America/New_York"])
+def test_rows_are_the_json_that_spark_writes(
+    broker: BrokerProcess, spark: Any, write: Write, name: str, zone: str
+) -> None:
+    """As `to_json` does, all columns and each type included."""
+    before = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", zone)
+    try:
+        frame = spark.sql(f"SELECT {EVERY_TYPE}")
+        (wanted,) = frame.selectExpr("to_json(struct(*))").first()
+        write(frame, address=name, routingType="anycast", payload="json")
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", before)
     (message,) = receive(broker, name, 1)
 
-    assert json.loads(bytes(message.body)) == {"a": 1, "b": ["x", "ü"], "d": {"c": 2.5}}
-    assert (message.subject, message.content_type) == ("subject", "application/json")
+    found = json.loads(bytes(message.body), parse_float=Decimal)
+    assert found == json.loads(wanted, parse_float=Decimal)
+    assert (message.subject, message.content_type) == (None, "application/json")
 
 
 def test_batches_as_arrow(broker: BrokerProcess, spark: Any, write: Write, name: str) -> None:
@@ -167,6 +193,52 @@ def test_a_frame_that_cannot_be_written_is_refused(
 ) -> None:
     with pytest.raises(Exception, match=reason):
         write(spark.sql(f"SELECT {columns}"), **options)
+
+
+@pytest.mark.parametrize(
+    ("columns", "options", "reason"),
+    [
+        ("a int", {"fields": "subject"}, "option fields: there is no column 'subject'"),
+        ("a int", {"fields": "a"}, "option fields: a message has no field 'a'"),
+        ("a int, subject int", {"fields": "subject"}, "column 'subject' must be string, not int"),
+        ("a struct<x: array<interval day to second>>", {}, "cannot write column 'a': JSON has no interval"),
+        ("a map<double, int>", {}, "JSON has no map with keys of type double"),
+        ("a variant", {}, "JSON has no variant"),
+        ("a int", {"payload": "arrow", "idempotence": "source"}, "is for rows; with payload=arrow"),
+        ("key string, value string", {"payload": "body"}, "what Kafka calls value is body"),
+        ("body string, topic string", {"payload": "body"}, "what Kafka calls topic is address"),
+    ],
+)
+def test_a_schema_that_cannot_be_written_is_refused(
+    spark: Any, columns: str, options: dict[str, str], reason: str
+) -> None:
+    with pytest.raises(InvalidOption) as raised:
+        check_columns(StructType.fromDDL(columns), write_options({"address": "a", "payload": "json", **options}))
+
+    assert reason in str(raised.value)
+
+
+def test_an_arrow_batch_goes_to_one_address(spark: Any) -> None:
+    """It is one message, so that a column cannot say where its rows go."""
+    with pytest.raises(InvalidOption, match=r"say where to send: the option address$"):
+        check_columns(StructType.fromDDL("address string"), write_options({"payload": "arrow"}))
+
+
+def test_a_queue_is_a_view_and_a_table_in_sql(broker: BrokerProcess, spark: Any, name: str) -> None:
+    """CREATE TABLE adds options of Spark's own to ours, and forgets ours when the table is read."""
+    send(broker, name, [Message(body="x")])
+    where = f"(url '{broker.url}', mode 'browse', queue '{name}')"
+
+    spark.sql(f"CREATE TEMPORARY VIEW seen USING amqp OPTIONS {where}")
+    spark.sql(f"CREATE TABLE letters USING amqp OPTIONS {where}")
+    try:
+        assert spark.sql("SELECT cast(body AS string) FROM seen").first() == ("x",)
+        again = where.replace("url ", "url = ").replace("mode ", "mode = ").replace("queue ", "queue = ")
+        assert spark.sql(f"SELECT cast(body AS string) FROM letters WITH {again}").first() == ("x",)
+        with pytest.raises(Exception, match="there are no options at all"):
+            spark.sql("SELECT * FROM letters").first()
+    finally:
+        spark.sql("DROP TABLE letters")
 
 
 def test_a_queue_is_not_overwritten(spark: Any, write: Write, name: str) -> None:

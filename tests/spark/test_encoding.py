@@ -1,5 +1,6 @@
 """Rows as messages. Proton reads them: what the columns say, the message must mean. Needs no session."""
 
+import json
 from datetime import UTC, datetime
 from typing import Any
 
@@ -8,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from proton import Message
 
-from artemis_py.spark.encoding import Encoder
+from artemis_py.spark.batches import Encoder
 from artemis_py.spark.errors import SendFailed
 from artemis_py.spark.options import write_options
 
@@ -44,6 +45,8 @@ TYPES = {
     "body": pa.binary(),
     "expiry_time": pa.timestamp("us", "UTC"),
     "creation_time": pa.timestamp("us", "UTC"),
+    "scheduled_time": pa.timestamp("us", "UTC"),
+    "delay_ms": pa.int64(),
     "group_sequence": pa.int64(),
     "priority": pa.int32(),
     "durable": pa.bool_(),
@@ -109,5 +112,43 @@ def test_a_row_without_a_payload_is_named() -> None:
 
 
 def test_what_amqp_has_no_symbol_for_is_refused() -> None:
-    with pytest.raises(SendFailed, match="ASCII"):
-        encoded([{"body": b"x", "content_type": "ü"}])
+    with pytest.raises(SendFailed, match="row 1 of a batch: column 'content_type' is 'ü', but it is ASCII only"):
+        encoded([{"body": b"x", "content_type": "text/plain"}, {"body": b"x", "content_type": "ü"}])
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "reason"),
+    [
+        ("priority", 10, "is 10, not from 0 to 9"),
+        ("priority", -1, "is -1, not from 0 to 9"),
+        ("ttl_ms", 2**32, "not from 0 to 4294967295; the column expiry_time has no such limit"),
+        ("ttl_ms", -1, "is -1, not from 0"),
+        ("group_sequence", 2**32, "not from 0 to 4294967295"),
+        ("group_sequence", -1, "is -1"),
+        ("delay_ms", -5, "is -5"),
+        ("scheduled_time", datetime(1969, 12, 31, tzinfo=UTC), "is 1969-12-31 00:00:00+00:00, before 1970"),
+    ],
+)
+def test_a_value_that_a_field_cannot_have_is_named_with_row_and_column(column: str, value: object, reason: str) -> None:
+    """Nothing is sent instead: a priority of 10 is not 9, and a time to live of -1 is not none."""
+    with pytest.raises(SendFailed) as raised:
+        encoded([{"body": b"x", column: None}, {"body": b"y", column: value}])
+
+    assert f"row 1 of a batch: column '{column}' is" in str(raised.value)
+    assert reason in str(raised.value)
+
+
+def test_an_object_has_all_columns_but_the_fields() -> None:
+    """Whatever their names: those of options and fields of a message are names of columns like any other."""
+    names = ["address", "subject", "to", "priority", "queue", "sequence", "body", "properties"]
+    row = {name: f"{name} of mine" for name in names}
+    batch = pa.RecordBatch.from_pylist([row])
+    options = write_options({"address": "a", "payload": "json", "fields": "subject"})
+
+    (one,) = Encoder(options, "w").messages(batch)
+    message = Message()
+    message.decode(one.head + one.bare)
+
+    assert json.loads(bytes(message.body)) == {name: value for name, value in row.items() if name != "subject"}
+    assert (message.subject, message.priority, message.address) == ("subject of mine", 4, None)
+    assert (message.content_type, one.address) == ("application/json", None)

@@ -7,35 +7,51 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from attrs import evolve
 from click.testing import CliRunner, Result
 
 from artemis_py.cli import main
 from artemis_py.spark.encoding import Encoded
+from artemis_py.spark.errors import Refused
 from artemis_py.spark.options import read_options, write_options
 from artemis_py.spark.planning import Planner
 from artemis_py.spark.sending import Sender
 from tests.interop.broker_process import REPOSITORY, BrokerProcess, Instance, start_broker
 
+pa = pytest.importorskip("pyarrow")
+pytest.importorskip("pyspark")
+
+from pyspark.sql.types import StringType, StructField, StructType  # noqa: E402
+
+from artemis_py.spark.sink import batch_writer, stream_writer  # noqa: E402
+
 CERTIFICATES: Final = REPOSITORY / "tests" / "transport" / "certificates"
 READS: Final = ("consume", "browse", "createNonDurableQueue", "createDurableQueue", "createAddress")
+REPLIES: Final = ("createAddress", "createNonDurableQueue", "consume")
+"""What docs/spark.md says that a writer of epochs needs on the names of temporary queues."""
 
 
 @pytest.fixture(scope="module")
 def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    """`reader` may do what docs/spark.md says of a reader; `writer` may send."""
+    """`reader` and `committer` may do what docs/spark.md says of a reader and a writer; `writer` may send."""
     may_read = "".join(f'<permission type="{kind}" roles="readers"/>' for kind in READS)
+    may_be_answered = "".join(f'<permission type="{kind}" roles="committers"/>' for kind in REPLIES)
     core = (
         "<security-settings>"
         f'<security-setting match="#">{may_read}<permission type="send" roles="writers"/></security-setting>'
-        '<security-setting match="activemq.management"><permission type="send" roles="readers"/></security-setting>'
+        '<security-setting match="activemq.management"><permission type="send" roles="readers,committers"/>'
+        "</security-setting>"
+        '<security-setting match="orders"><permission type="send" roles="writers,committers"/>'
+        f"{may_read}</security-setting>"
+        f'<security-setting match="replies.#">{may_be_answered}{may_read}</security-setting>'
         "</security-settings>"
     )
     instance = Instance(
         persistence="true",
-        core=core,
+        core=f"<uuid-namespace>replies</uuid-namespace>{core}",
         parameters=f"protocols=AMQP;sslEnabled=true;keyStorePath={CERTIFICATES / 'broker.pem'}",
-        users="reader = secret-1\nwriter = secret-2\n",
-        roles="readers = reader\nwriters = writer\n",
+        users="reader = secret-1\nwriter = secret-2\ncommitter = secret-3\n",
+        roles="readers = reader\nwriters = writer\ncommitters = committer\n",
     )
     process = start_broker(instance, tmp_path_factory.mktemp("secure"))
     yield process
@@ -71,6 +87,33 @@ def test_an_archive_over_tls_needs_no_permission_but_a_readers(
 
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout)["messages"] == 3
+
+
+BODY: Final = StructType([StructField("body", StringType())])
+
+
+def test_an_epoch_needs_no_permission_but_a_writers(secure: BrokerProcess) -> None:
+    """`send`, and what the answer to a request needs on the names of temporary queues."""
+    Planner(
+        read_options({**connection(secure, "reader", "secret-1"), "address": "orders", "subscription": "e"})
+    ).heads()
+    options = write_options({**connection(secure, "committer", "secret-3"), "address": "orders"})
+
+    writer = batch_writer(options, BODY, False)
+    sent = writer.write(iter([pa.RecordBatch.from_pydict({"body": ["x", "y"]})]))
+    writer.commit([sent])
+
+    assert (sent.accepted, list(sent.staged.values())) == (2, [2])
+
+
+@pytest.mark.parametrize("job", ["batch", "stream"])
+def test_a_writer_that_may_not_commit_learns_it_before_it_sends(secure: BrokerProcess, job: str) -> None:
+    """Not with the commit, after hours of work."""
+    options = write_options({**connection(secure, "writer", "secret-2"), "address": "orders"})
+
+    with pytest.raises(Refused, match=r"nothing was sent.*it needs createAddress, createNonDurableQueue and consume"):
+        batch_writer(options, BODY, False) if job == "batch" else stream_writer(options, BODY)
+    assert batch_writer(evolve(options, idempotence="none"), BODY, False)
 
 
 @pytest.mark.parametrize(

@@ -101,6 +101,24 @@ def test_devices_speak_mqtt_and_operators_get_alerts_by_amqp(
     assert "hot" in render("Telemetry", shown, datetime(2027, 1, 1, tzinfo=UTC))
 
 
+def test_a_report_shows_the_device_that_alerted(spark: Any) -> None:
+    """Although a dozen others measure more."""
+    text = (
+        "device string, window_start timestamp, window_end timestamp, count bigint, min double, max double, avg double"
+    )
+    start, end = datetime(2027, 1, 1, tzinfo=UTC), datetime(2027, 1, 1, 0, 1, tzinfo=UTC)
+    rows = [(f"d{number:02}", start, end, 100 + number, 1.0, 2.0, 1.5) for number in range(12)]
+    windows = spark.createDataFrame([*rows, ("hot one", start, end, 1, 95.0, 95.0, 95.0)], text)
+
+    found = overview(windows, {"hot": "max > 90", "cold": "min < 0"})
+
+    assert (found.devices[0].name, found.devices[0].alerts) == ("hot one", 1)
+    assert [device.name for device in found.devices if device.points][:2] == ["hot one", "d11"]
+    page = render("Telemetry", found, start)
+    assert "<title>hot one</title><polyline" in page
+    assert page.index("<title>d11: 111") < page.index("<title>d00: 100")
+
+
 def test_a_batch_that_is_repeated_alerts_nobody_twice(
     spark: Any, broker: BrokerProcess, name: str, folder: Path, job: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -39,12 +39,15 @@ def bars(items: Sequence[tuple[str, float]], caption: str) -> str:
 
 
 def lines(series: Mapping[str, Sequence[tuple[float, float]]], caption: str, labels: tuple[str, str]) -> str:
-    """Return a chart with one line per series of points (time, value); `labels` name the first and the last time."""
+    """Return a chart with one line per series of points (time, value); `labels` name the first and the last time.
+
+    The scale includes zero: on one that begins at the smallest value, a small change looks like a large one.
+    """
     points = [point for one in series.values() for point in one]
     if not points:
         return _nothing(caption)
     low_x, high_x = min(x for x, _ in points), max(x for x, _ in points)
-    low_y, high_y = min(y for _, y in points), max(y for _, y in points)
+    low_y, high_y = min(0.0, *(y for _, y in points)), max(0.0, *(y for _, y in points))
     ticks = scale(low_y, high_y)
     bottom, top = ticks[0], ticks[-1]
 

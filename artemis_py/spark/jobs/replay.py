@@ -15,7 +15,7 @@ from artemis_py.spark.errors import InvalidOption
 from artemis_py.spark.jobs.archive import DATE
 from artemis_py.spark.jobs.resending import Resending, resend
 from artemis_py.spark.options import WriteOptions
-from artemis_py.spark.sink import Sent, abort_epoch, commit_epoch
+from artemis_py.spark.sink import Sent, abort_epoch, check_commit, commit_epoch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -72,6 +72,8 @@ def replay(spark: "SparkSession", sink: WriteOptions, options: ReplayOptions) ->
     """
     plan = planned(sink, options)
     is_staged = plan.writer is not None
+    if plan.writer is not None:
+        check_commit(plan.options, plan.writer)
     frame = selection(spark, options).select(
         (functions.col("address") if options.to is None else functions.lit(options.to)).alias("target"),
         "message",

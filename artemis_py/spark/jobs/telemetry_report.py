@@ -1,5 +1,6 @@
 """The report of `telemetry`: the windows written so far, by device and over time."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
@@ -27,6 +28,8 @@ class Device:
     min: float
     max: float
     avg: float
+    alerts: int = 0
+    """Number of windows that match a rule, among the latest of each rule."""
     points: tuple[tuple[float, float], ...] = ()
     """Seconds since 1970 and average; empty for devices without a line."""
 
@@ -36,7 +39,7 @@ class Overview:
     """Content of a report."""
 
     devices: tuple[Device, ...]
-    """Devices with most measurements first, at most DEVICES."""
+    """Devices with most alerts first, then those with most measurements, at most DEVICES."""
     device_count: int
     measurement_count: int
     window_count: int
@@ -57,6 +60,10 @@ def overview(windows: "DataFrame", rules: Mapping[str, str], latest: int = 50) -
         functions.max(functions.unix_seconds("window_end")).alias("last"),
     ).first()
     assert total is not None
+    alerts = {name: _matching(windows, rule, latest) for name, rule in rules.items()}
+    # A device that alerts and measures seldom is the one that the reader looks for.
+    alerting = Counter(device for rows in alerts.values() for device, *_ in rows)
+    first = [device for device, _ in alerting.most_common(DEVICES)]
     weighted = (functions.sum(functions.expr("`avg` * count")) / functions.sum("count")).alias("avg")
     found = (
         windows.groupBy("device")
@@ -66,10 +73,11 @@ def overview(windows: "DataFrame", rules: Mapping[str, str], latest: int = 50) -
             functions.max("max").alias("max"),
             weighted,
         )
-        .orderBy(functions.desc("count"), "device")
+        .orderBy(functions.col("device").isin(*first).desc(), functions.desc("count"), "device")
         .limit(DEVICES)
         .collect()
     )
+    found.sort(key=lambda row: -alerting[row["device"]])
     drawn = [row["device"] for row in found[:SERIES_COLOURS]]
     points: dict[str, list[tuple[float, float]]] = {}
     if drawn:
@@ -86,6 +94,7 @@ def overview(windows: "DataFrame", rules: Mapping[str, str], latest: int = 50) -
                 min=row["min"],
                 max=row["max"],
                 avg=row["avg"],
+                alerts=alerting[row["device"]],
                 points=tuple(sorted(points.get(row["device"], ()))),
             )
             for row in found
@@ -95,18 +104,19 @@ def overview(windows: "DataFrame", rules: Mapping[str, str], latest: int = 50) -
         window_count=total["windows"],
         first=_moment(total["first"]),
         last=_moment(total["last"]),
-        alerts={
-            name: tuple(
-                (row["device"], _moment(row["start"]), row["max"], row["avg"], row["count"])
-                for row in windows.where(rule)
-                .withColumn("start", functions.unix_seconds("window_start"))
-                .orderBy(functions.desc("start"), "device")
-                .limit(latest)
-                .collect()
-            )
-            for name, rule in rules.items()
-        },
+        alerts=alerts,
     )
+
+
+Alert = tuple[str, datetime | None, float, float, int]
+"""Device, beginning of the window, its maximum, average and count."""
+
+
+def _matching(windows: "DataFrame", rule: str, latest: int) -> tuple[Alert, ...]:
+    """Return the latest windows that match a rule."""
+    found = windows.where(rule).withColumn("start", functions.unix_seconds("window_start"))
+    rows = found.orderBy(functions.desc("start"), "device").limit(latest).collect()
+    return tuple((row["device"], _moment(row["start"]), row["max"], row["avg"], row["count"]) for row in rows)
 
 
 def _moment(seconds: int | None) -> datetime | None:
@@ -126,13 +136,17 @@ def render(title: str, found: Overview, made_at: datetime) -> str:
     if found.first is not None and found.last is not None:
         ends = (f"{found.first:%Y-%m-%d %H:%M:%S}", f"{found.last:%Y-%m-%d %H:%M:%S}")
     drawn = {device.name: device.points for device in found.devices if device.points}
-    counts = [(device.name, float(device.count)) for device in found.devices[:12]]
+    busiest = sorted(found.devices, key=lambda device: -device.count)
+    counts = [(device.name, float(device.count)) for device in busiest[:12]]
     return page(
         title,
         f"as of {made_at:%Y-%m-%d %H:%M} UTC",
         facts,
         [
-            section("Over time", lines(drawn, "Average, of the devices with most measurements", ends)),
+            section(
+                "Over time",
+                lines(drawn, "Average, of the devices with most alerts, then of those with most measurements", ends),
+            ),
             section("Alerts", *(_alerts(name, rows) for name, rows in found.alerts.items())) if found.alerts else "",
             section("Devices", bars(counts, "Measurements"), _devices(found.devices)),
         ],
@@ -145,5 +159,5 @@ def _alerts(name: str, rows: Sequence[tuple[str, datetime | None, float, float, 
 
 
 def _devices(devices: Sequence[Device]) -> str:
-    rows = [(device.name, device.count, device.min, device.avg, device.max) for device in devices]
-    return table(["device", "count", "min", "avg", "max"], rows)
+    rows = [(device.name, device.alerts, device.count, device.min, device.avg, device.max) for device in devices]
+    return table(["device", "alerts", "count", "min", "avg", "max"], rows)

@@ -298,6 +298,15 @@ def test_scales_are_round_and_hold_every_value(low: float, high: float, ticks: l
     assert ticks is None or found == ticks
 
 
+@pytest.mark.parametrize(("values", "ends"), [((55, 99), ("0", "100")), ((-99, -55), ("-100", "0"))])
+def test_the_scale_of_a_line_includes_zero(values: tuple[float, float], ends: tuple[str, str]) -> None:
+    """On a scale that begins at 50, 99 looks like ten times 55."""
+    text = charts.lines({"a": [(0.0, values[0]), (1.0, values[1])]}, "c", ("", ""))
+
+    ticks = re.findall(r'class="label end">(-?[\d,.]+)<', text)
+    assert (ticks[0], ticks[-1]) == ends
+
+
 def test_a_table_tells_numbers_from_texts() -> None:
     text = page("t", "s", [("n", "1")], [section("h", table(["a"], [[1234], ["1234"], [None]]))])
 

@@ -131,7 +131,16 @@ def test_columns_of_kafka_name_ours() -> None:
 
 
 def test_what_create_table_adds_is_no_option_of_ours() -> None:
-    assert read_options({**BROWSE, "provider": "amqp"}).queues == ("orders",)
+    added = {"provider": "amqp", "owner": "me", "comment": "c", "option.queue": "orders", "option.mode": "browse"}
+
+    assert read_options({**BROWSE, **added}).queues == ("orders",)
+    with pytest.raises(InvalidOption, match="has no option 'owner'"):
+        read_options({**BROWSE, "owner": "me"})
+
+
+def test_a_table_whose_options_spark_does_not_pass_is_told_how_it_can_be_read() -> None:
+    with pytest.raises(InvalidOption, match="use CREATE TEMPORARY VIEW"):
+        read_options({})
 
 
 def test_a_list_of_urls_is_the_failover_order() -> None:
