@@ -32,6 +32,7 @@ class Batch:
         "number",
         "puts",
         "removals",
+        "sources",
         "updates",
         "waiting",
     )
@@ -41,6 +42,8 @@ class Batch:
         """Number of this batch, from 1 in each run; batches become durable in this order."""
         self.puts: Final[dict[Reference, int]] = {}
         """Handles of the references to store, in the order they were put."""
+        self.sources: Final[dict[Reference, tuple[int, int]]] = {}
+        """Queue id and handle under which an earlier batch stored the message of a reference in `puts`."""
         self.updates: Final[dict[Reference, tuple[int, int, int, bytes]]] = {}
         """Handle, delivery count, due time in ms, and what consumers changed in the message."""
         self.removals: Final[list[tuple[int, int, int, int, int, bool, bytes | None]]] = []
@@ -90,10 +93,16 @@ class Batch:
         self.last_put = reference
         return handle
 
+    def note_source(self, reference: Reference, source: Reference) -> None:
+        """Note where the message of a reference that was just put is stored already, if it can be taken from there."""
+        if source.handle and not reference.handle & SHARED and reference.message.large is None:
+            self.sources[reference] = (source.queue.id, source.handle)
+
     def remove(self, reference: Reference) -> None:
         """Gather the removal of a reference. If this batch put it, it was never stored, and will not be."""
         if self.puts.pop(reference, None) is not None:
             self.updates.pop(reference, None)
+            self.sources.pop(reference, None)
             return
         was_updated = self.updates.pop(reference, None) is not None
         message = reference.message

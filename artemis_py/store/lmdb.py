@@ -89,6 +89,12 @@ class LmdbStore(GroupCommit):
         if not self._is_planned:
             self._plan()
 
+    def put_stored(self, reference: Reference, source: Reference) -> None:
+        """Gather a reference whose message is stored under another one; see `Storage`."""
+        self.put(reference)
+        if self.failure is None:
+            self._gathering.note_source(reference, source)
+
     def create_large(self, durable: bool) -> LargeBody:
         """Create a file for a large body; see `Storage`."""
         return self.files.create(durable)

@@ -31,6 +31,9 @@ class MemoryStore:
     def put(self, reference: Reference) -> None:
         """Do nothing: the queue itself has the message."""
 
+    def put_stored(self, reference: Reference, source: Reference) -> None:
+        """Do nothing: the queue itself has the message."""
+
     def create_large(self, durable: bool) -> LargeBody:
         """Create a file in the system's temporary folder, deleted at the end of the process; see `Storage`."""
         files = self._files

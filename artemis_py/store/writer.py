@@ -86,6 +86,7 @@ class Writer:
         put = self._transaction.put
         references = self._references
         shares: dict[int, int] = {}
+        sources = batch.sources
         for reference, handle in batch.puts.items():
             message = reference.message
             if message.original is not None:
@@ -104,6 +105,8 @@ class Writer:
                     put(message_key, schema.seal(message_key, encode_message(message)), db=self._messages)
                 shares[id] += 1
                 put(key, schema.sharing(key, id, reference.key), db=references)
+            elif sources and reference in sources and reference.key is None:
+                put(key, self._moved(key, sources[reference], message), db=references)
             else:
                 self._count_body(message, key, references)
                 put(key, schema.alone(key, message, reference.key), db=references)
@@ -116,6 +119,19 @@ class Writer:
         for id, count in shares.items():
             message_key = schema.U64.pack(id)
             put(message_key, schema.count_value(message_key, count), db=self._shares)
+
+    def _moved(self, key: bytes, source: tuple[int, int], message: Message) -> bytes:
+        """Return the value of a reference with the message as it is stored under another key, else encoded."""
+        source_key = schema.place_key(source[0], source[1], 0)
+        value = self._transaction.get(source_key, db=self._references)
+        if value is not None:
+            try:
+                content = schema.unseal(source_key, bytes(value))
+            except DamagedValue:
+                content = b""
+            if content[:1] == schema.ALONE:
+                return schema.seal(key, content)
+        return schema.alone(key, message)
 
     def _remove(self, batch: Batch) -> None:
         delete = self._transaction.delete

@@ -5,15 +5,14 @@ Two attempts are staged and committed in slices of a few messages. It prints "st
 """
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 from artemis_py.core.messages.builtin_format import plain_message
 from artemis_py.core.messages.view import MessageView
 from artemis_py.core.runtime.access import Subject
-from artemis_py.core.runtime.background import Steps
-from artemis_py.core.services import epochs
-from artemis_py.core.services.epochs import COMMITS
+from artemis_py.core.services.epochs import COMMITS, EPOCHS
 from artemis_py.core.sessions.session import Session
 from tests.unit.store.world import World, multicast
 
@@ -26,11 +25,18 @@ class _Holder:
     def stolen(self) -> None: ...
 
 
-def main(folder: Path) -> None:
+Save = Callable[[str, bytes, bytes | None], None]
+Fault = Callable[[Save], Save]
+"""Takes the store's way to save a record, and returns what takes its place."""
+
+
+def main(folder: Path, faults: list[Fault]) -> None:
     """Stage, then commit; what is printed leaves the process at once."""
-    epochs.SLICE_MESSAGES = 3  # type: ignore[misc]
-    epochs.UNSTORED_MESSAGES = 3  # type: ignore[misc]
     world = World(folder)
+    for fault in faults:
+        world.store.save_record = fault(world.store.save_record)  # type: ignore[method-assign,assignment]
+    world.services.staging.epochs.slice_messages = 3
+    world.services.staging.epochs.unstored_messages = 3
     domain = world.domain
     multicast(world, "news", *QUEUES)
     session = Session(domain, Subject("job"), "job-1")
@@ -50,39 +56,31 @@ def main(folder: Path) -> None:
     world.settle()
 
 
-def without_decision() -> None:
+def without_decision(save: Save) -> Save:
     """A planted fault: the epoch is known to be committed, and not of which stages."""
-    decide = epochs.Epochs.decide
 
-    def forgetful(self: epochs.Epochs, key: tuple[str, str], epoch: int, stages: list[object]) -> None:
-        decide(self, key, epoch, stages)  # type: ignore[arg-type]
-        self._domain.storage.save_record(COMMITS, epochs.record_key(key), None)
+    def forgetful(space: str, key: bytes, value: bytes | None) -> None:
+        save(space, key, None if space == COMMITS else value)
 
-    setattr(epochs.Epochs, "decide", forgetful)  # noqa: B010
+    return forgetful
 
 
-def decided_last() -> None:
+def decided_last(save: Save) -> Save:
     """A planted fault: the messages are routed first, and that they are is written then."""
-    decide, route = epochs.Epochs.decide, epochs.Epochs.route
+    late: dict[bytes, bytes | None] = {}
 
-    def late(self: epochs.Epochs, key: tuple[str, str], epoch: int, stages: list[object]) -> None:
-        storage = self._domain.storage
-        decide(self, key, epoch, stages)  # type: ignore[arg-type]
-        for space in (epochs.EPOCHS, COMMITS):
-            storage.save_record(space, epochs.record_key(key), None)
+    def routed(space: str, key: bytes, value: bytes | None) -> None:
+        if space == EPOCHS:
+            late[key] = value
+        elif space != COMMITS:
+            save(space, key, value)
+        elif value is None:
+            save(EPOCHS, key, late[key])
 
-    def routed(self: epochs.Epochs, key: tuple[str, str]) -> Steps:
-        yield from route(self, key)
-        self._domain.storage.save_record(epochs.EPOCHS, epochs.record_key(key), str(self.last(key)).encode())
-        return None
-
-    setattr(epochs.Epochs, "decide", late)  # noqa: B010
-    setattr(epochs.Epochs, "route", routed)  # noqa: B010
+    return routed
 
 
-FAULTS: Final = {"without-decision": without_decision, "decided-last": decided_last}
+FAULTS: Final[dict[str, Fault]] = {"without-decision": without_decision, "decided-last": decided_last}
 
 if __name__ == "__main__":
-    for fault in sys.argv[2:]:
-        FAULTS[fault]()
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), [FAULTS[fault] for fault in sys.argv[2:]])

@@ -15,7 +15,6 @@ from artemis_py.core.messages.view import MessageView
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.queues.consumer import ACCEPTED
 from artemis_py.core.runtime.access import Subject
-from artemis_py.core.services import epochs
 from artemis_py.core.sessions.session import Session
 from artemis_py.core.settings.address_settings import AddressSettings
 from tests.core_harness import attach, browse_all, pass_time
@@ -45,15 +44,22 @@ class _Holder:
     def stolen(self) -> None: ...
 
 
-def run(folder: Path, history: list[Epoch], slice_messages: int) -> object:
+def world_of(folder: Path, slice_messages: int, memory_bytes: int) -> World:
+    """A world with short slices, whose stages have only some messages in memory."""
+    world = World(folder, {"#": AddressSettings(max_read_page_messages=4)})
+    world.services.staging.epochs.slice_messages = slice_messages
+    world.services.staging.epochs.unstored_messages = 4
+    world.services.staging.memory_bytes = memory_bytes
+    return world
+
+
+def run(folder: Path, history: list[Epoch], slice_messages: int, memory_bytes: int) -> object:
     """What is in the queues after some epochs, and what comes to a consumer in the end.
 
     Each epoch has its messages, the attempts that are committed, and whether a crash follows the request, by when the
     store has all that was staged and decided.
     """
-    epochs.SLICE_MESSAGES = slice_messages  # type: ignore[misc]
-    limits = {"#": AddressSettings(max_read_page_messages=4)}
-    world = World(folder, limits)
+    world = world_of(folder, slice_messages, memory_bytes)
     world.queue("orders")
     multicast(world, "news", *QUEUES[1:])
     seen: list[object] = []
@@ -83,7 +89,7 @@ def run(folder: Path, history: list[Epoch], slice_messages: int) -> object:
                 world.hands.work()
             now_ms = domain.dispatcher.now_ms
             world.crash()
-            world = World(folder, limits)
+            world = world_of(folder, slice_messages, memory_bytes)
             world.domain.dispatcher.now_ms = now_ms
             world.services.staging.restore()
         else:
@@ -108,13 +114,15 @@ def run(folder: Path, history: list[Epoch], slice_messages: int) -> object:
 
 
 @pytest.fixture
-def folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """One for all examples; the size of slices is put back."""
-    monkeypatch.setattr(epochs, "SLICE_MESSAGES", epochs.SLICE_MESSAGES)
-    monkeypatch.setattr(epochs, "UNSTORED_MESSAGES", 4)
+def folder() -> Iterator[Path]:
+    """One for all examples."""
     path = Path(tempfile.mkdtemp())
     yield path
     shutil.rmtree(path)
+
+
+SIZES = ((2, 3000), (1 << 30, 1 << 30))
+"""Messages of a slice, and bytes of the stages that stay in memory."""
 
 
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -122,9 +130,9 @@ def folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 def test_slices_leave_what_one_turn_leaves(folder: Path, history: list[Epoch]) -> None:
     """Through crashes as well: what was decided is routed by the next start."""
     results = []
-    for slice_messages in (2, 1 << 30):
+    for slice_messages, memory_bytes in SIZES:
         shutil.rmtree(folder)
-        results.append(run(folder, history, slice_messages))
+        results.append(run(folder, history, slice_messages, memory_bytes))
 
     assert results[0] == results[1]
 
@@ -152,8 +160,8 @@ def test_long_histories_leave_the_same(folder: Path) -> None:
     """Always the same ones."""
     for seed in range(8):
         results = []
-        for slice_messages in (2, 1 << 30):
+        for slice_messages, memory_bytes in SIZES:
             shutil.rmtree(folder)
-            results.append(run(folder, long_history(seed), slice_messages))
+            results.append(run(folder, long_history(seed), slice_messages, memory_bytes))
 
         assert results[0] == results[1]

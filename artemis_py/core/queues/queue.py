@@ -206,6 +206,21 @@ class Queue(Binding):
             if self._append(reference, is_stored) and is_stored:
                 self.dispatcher.storage.put(reference)
 
+    def take_stored(self, source: Reference) -> None:
+        """Take a message that another queue has stored and unlinked; it is not stored a second time.
+
+        The caller removes `source` from the store. The message has neither a delivery time nor an expiry.
+        """
+        message = source.message
+        if not (source.handle and message.durable and self.is_stored and self.dispatcher.stores and self.keeps):
+            self.take(message)
+            return
+        hold(message)
+        self.messages_added += 1
+        reference = Reference(message, self)
+        if self._append(reference, True):
+            self.dispatcher.storage.put_stored(reference, source)
+
     def adopt(self, message: Message) -> None:
         """Take over a message that another queue has set aside; its delivery time is over. It is not counted as new."""
         hold(message)

@@ -119,6 +119,12 @@ class Storage(Pages, Protocol):
         is committed (`Queue.committed`), and finds it with `read` from then on.
         """
 
+    def put_stored(self, reference: "Reference", source: "Reference") -> None:
+        """Save as `put` does, for a message that the store has already, under `source` in another queue.
+
+        The caller removes `source` before the loop goes on. The store need not encode or transfer the message again.
+        """
+
     def create_large(self, durable: bool) -> "LargeBody":
         """Create a body for a message that is too large for memory, held by the caller. Raises StoreError.
 

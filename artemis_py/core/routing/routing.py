@@ -10,6 +10,7 @@ from artemis_py.core.addresses.binding import Binding
 from artemis_py.core.messages.message import Message
 from artemis_py.core.queues.dispatcher import Dispatcher
 from artemis_py.core.queues.queue import Queue
+from artemis_py.core.queues.reference import Reference
 from artemis_py.core.routing.admission import Admission
 from artemis_py.core.routing.directory import Directory
 from artemis_py.core.routing.duplicates import readable
@@ -153,6 +154,21 @@ class Routing(Directory):
         address.take_over(message)
         message.stored_first = True
         return self._hand_over(message, address, "", None, None)
+
+    def release_stored(self, source: Reference, address: Address) -> int:
+        """Route as `release` does a message that a queue has stored and unlinked; one queue takes it as it is stored.
+
+        The message has neither a delivery time nor an expiry. The caller removes `source` from the store.
+        """
+        message = source.message
+        only = self.routers.of(address).only
+        if only is None or message.routing_type == 0 or not isinstance(only, Queue):
+            return self.release(message, address)
+        address.take_over(message)
+        message.stored_first = True
+        address.routed += 1
+        only.take_stored(source)
+        return 1
 
     def answer(self, message: Message, address: Address) -> int:
         """Route a message of the broker itself, whatever limits are reached; return how many bindings got it."""

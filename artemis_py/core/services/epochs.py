@@ -19,8 +19,8 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
 from artemis_py.core.addresses.address import Address
-from artemis_py.core.messages.message import Message
-from artemis_py.core.queues.settlement import forget
+from artemis_py.core.messages.message import DEFAULT_PRIORITY, Message
+from artemis_py.core.queues.reference import GONE, PRIORITIES, unhold
 from artemis_py.core.routing.domain import Domain
 from artemis_py.core.runtime.background import Steps
 from artemis_py.core.settings.address_settings import FullPolicy
@@ -42,6 +42,9 @@ UNSTORED_MESSAGES: Final = 5000
 UNSTORED_BYTES: Final = 16 << 20
 """Messages, and their bytes, that are routed before the store must have written them: until then they are in memory."""
 
+STAGE_RANK: Final = PRIORITIES - 1 - DEFAULT_PRIORITY
+"""Rank of the references in a stage; an internal queue has one priority."""
+
 MAX_WAITING: Final = 100
 """Waiting requests of one writer. A job usually has one, and may have given up on some."""
 
@@ -59,6 +62,8 @@ class Epochs:
         """Create an empty table; `on_routed` is called for each stage in the turn in which its last message left it."""
         self._domain: Final = domain
         self._on_routed: Final = on_routed
+        self.slice_messages: int = SLICE_MESSAGES
+        self.unstored_messages: int = UNSTORED_MESSAGES
         self._last: Final[dict[WriterKey, int]] = {}
         self._undone: Final[dict[WriterKey, deque[Stage]]] = {}
         """Stages of decided epochs that are still to be routed."""
@@ -110,7 +115,7 @@ class Epochs:
         elif len(waiting) >= MAX_WAITING:
             raise LimitExceeded(f"{MAX_WAITING} requests of writer '{key[1]}' are waiting already")
         else:
-            yield lambda resume, failed: waiting.append(resume)
+            yield _when_served(waiting)
         return None
 
     def end_turn(self, key: WriterKey) -> None:
@@ -136,7 +141,7 @@ class Epochs:
         if undone is None:
             return None
         domain = self._domain
-        left = SLICE_MESSAGES
+        left = self.slice_messages
         unstored = unstored_bytes = 0
         while undone:
             if domain.dispatcher.storage_failure is not None:
@@ -158,8 +163,8 @@ class Epochs:
                 self._on_routed(stage)
                 left -= STAGE_COST
             if left <= 0 and undone:
-                left = SLICE_MESSAGES
-                if unstored >= UNSTORED_MESSAGES or unstored_bytes >= UNSTORED_BYTES:
+                left = self.slice_messages
+                if unstored >= self.unstored_messages or unstored_bytes >= UNSTORED_BYTES:
                     unstored = unstored_bytes = 0
                     yield domain.storage.when_durable
                 else:
@@ -172,16 +177,31 @@ class Epochs:
         """Route the next messages of a stage, fewer than `limit` if the address is full; return number and size."""
         queue = stage.queue
         moved = moved_bytes = 0
+        stored = stored_bytes = first = last = 0
         while moved < limit and (address is None or not _is_blocked(address)):
             reference = queue.backlog.head()
             if reference is None:
                 break
             queue.backlog.unlink(reference)
+            message = reference.message
             if address is not None:
-                self._domain.release(_as_sent(reference.message), address)
-            forget(reference)
+                sent = _as_sent(message)
+                if sent is message:
+                    self._domain.release_stored(reference, address)
+                else:
+                    self._domain.release(sent, address)
+            reference.state = GONE
+            unhold(message)
+            if reference.handle:
+                first = first or reference.sequence
+                last = reference.sequence
+                stored += 1
+                stored_bytes += message.size
             moved += 1
-            moved_bytes += reference.message.size
+            moved_bytes += message.size
+        if stored:
+            # Nothing else leaves a stage, so what was moved is a range, and one entry in the store removes it.
+            self._domain.storage.drop(queue, STAGE_RANK, first - 1, last, frozenset(), stored, stored_bytes)
         if address is None and moved:
             reason = f"the address was deleted while epoch {stage.epoch} of writer '{stage.writer}' was routed"
             self._domain.discards.add(stage.address, reason, moved)
@@ -201,6 +221,10 @@ def _read_key(key: bytes) -> WriterKey:
 def _is_blocked(address: Address) -> bool:
     """Tell whether only consumers can make room. The broker-wide limit is ignored: it counts staged messages too."""
     return address.settings.address_full_policy is FullPolicy.BLOCK and address.account.is_over_limit
+
+
+def _when_served(waiting: deque[Callable[[], None]]) -> Callable[[Callable[[], None], Callable[[str], None]], None]:
+    return lambda resume, failed: waiting.append(resume)
 
 
 def _when_room(address: Address) -> Callable[[Callable[[], None], Callable[[str], None]], None]:

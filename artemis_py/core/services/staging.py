@@ -57,6 +57,11 @@ MAX_STAGED_BYTES: Final = 1 << 30
 than the address."""
 
 
+STAGED_MEMORY_BYTES: Final = 64 << 20
+"""Messages of all stages that stay in memory while the broker has room, so that the commit need not read them: some
+100,000 of 100 bytes. The others are on disk only."""
+
+
 class Holder(Protocol):
     """The link that fills a stage."""
 
@@ -117,7 +122,8 @@ class Staging:
     def __init__(self, domain: Domain) -> None:
         self._domain: Final = domain
         self._stages: Final[dict[StageKey, Stage]] = {}
-        self._epochs: Final = Epochs(domain, self._end)
+        self.epochs: Final[Epochs] = Epochs(domain, self._end)
+        self.memory_bytes: int = STAGED_MEMORY_BYTES
         self._awaited: Final[dict[str, _Awaited]] = {}
         """Totals of what is staged, by address."""
         self._count = 0
@@ -128,7 +134,7 @@ class Staging:
     def restore(self) -> None:
         """Restore what an earlier run left; called once, when the queues exist."""
         storage = self._domain.storage
-        decided = self._epochs.restore()
+        decided = self.epochs.restore()
         names = {name for chosen in decided.values() for name in chosen}
         undone: dict[str, Stage] = {}
         for key, value in storage.load_records(STAGES):
@@ -148,7 +154,7 @@ class Staging:
             else:
                 self._stages[stage.key] = stage
         for writer_key, chosen in decided.items():
-            self._epochs.resume(writer_key, [undone[name] for name in chosen if name in undone])
+            self.epochs.resume(writer_key, [undone[name] for name in chosen if name in undone])
         over = [stage for stage in self._stages.values() if stage.epoch <= self.last_epoch(stage.user, stage.writer)]
         self._domain.dispatcher.slices.start(self._drop(over, "its epoch is over"))
         if self._stages:
@@ -168,7 +174,7 @@ class Staging:
 
     def last_epoch(self, user: str, writer: str) -> int:
         """Return the epoch that was decided last, which may not be completely routed yet; -1 if none was."""
-        return self._epochs.last((user, writer))
+        return self.epochs.last((user, writer))
 
     def open(self, user: str, writer: str, epoch: int, attempt: str, address: str, holder: Holder) -> Stage:
         """Return the stage of an attempt for a new link, in place of the link that filled it before.
@@ -197,7 +203,7 @@ class Staging:
             raise InvalidRequest(f"a writer needs a name in Unicode, of {MAX_WRITER_LENGTH} octets with the user's")
         if not 0 <= epoch <= MAX_EPOCH:
             raise InvalidRequest(f"an epoch is a number from 0, not {epoch}")
-        if len(self._epochs) >= MAX_WRITERS and (user, writer) not in self._epochs:
+        if len(self.epochs) >= MAX_WRITERS and (user, writer) not in self.epochs:
             raise LimitExceeded(f"the broker remembers {MAX_WRITERS} writers, and '{writer}' is not one of them")
 
     def _create(self, key: StageKey, address: str) -> Stage:
@@ -218,7 +224,10 @@ class Staging:
             )
         )
         queue.address.sets_aside = True
-        stage = Stage(*key, address, queue)
+        # A commit routes what is still in memory without reading it; settings of addresses are about other queues.
+        queue.address.account.set_limits(self.memory_bytes, -1)
+        queue.backlog.set_window(-1, -1)
+        stage = Stage(key[0], key[1], key[2], key[3], address, queue)
         self._save(stage)
         self._stages[key] = stage
         self._await(stage)
@@ -267,7 +276,9 @@ class Staging:
             self._save(stage)
 
     def _save(self, stage: Stage) -> None:
-        record = [*stage.key, stage.address, stage.refused, stage.dropped]
+        record: list[object] = [
+            stage.user, stage.writer, stage.epoch, stage.attempt, stage.address, stage.refused, stage.dropped
+        ]  # fmt: skip
         self._domain.storage.save_record(STAGES, stage.queue.name.encode(), json.dumps(record).encode())
 
     def _is_dropped(self, awaited: _Awaited, address: Address) -> bool:
@@ -317,19 +328,19 @@ class Staging:
         user = session.subject.name
         self._check(user, writer, epoch)
         key: WriterKey = (user, writer)
-        yield from self._epochs.await_turn(key)
+        yield from self.epochs.await_turn(key)
         try:
-            yield from self._epochs.route(key)
-            is_new = epoch > self._epochs.last(key)
+            yield from self.epochs.route(key)
+            is_new = epoch > self.epochs.last(key)
             if is_new:
                 chosen = self._chosen(session, user, writer, epoch, attempts)
                 self._close(chosen)
-                self._epochs.decide(key, epoch, chosen)
+                self.epochs.decide(key, epoch, chosen)
             others = [stage for stage in self._of(user, writer) if stage.epoch <= epoch]
             yield from self._drop(others, "its epoch is over")
-            yield from self._epochs.route(key)
+            yield from self.epochs.route(key)
         finally:
-            self._epochs.end_turn(key)
+            self.epochs.end_turn(key)
         return is_new
 
     def _chosen(self, session: Session, user: str, writer: str, epoch: int, attempts: dict[str, int]) -> list[Stage]:

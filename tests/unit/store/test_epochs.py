@@ -7,23 +7,29 @@ import pytest
 
 from artemis_py.core.messages.builtin_format import plain_message
 from artemis_py.core.messages.view import MessageView
+from artemis_py.core.queues.queue import Queue
 from artemis_py.core.runtime.access import Subject
-from artemis_py.core.services import epochs
+from artemis_py.core.services.epochs import MAX_WAITING
 from artemis_py.core.services.staging import DROPPED_STAGES, STAGING_ADDRESS
 from artemis_py.core.sessions.session import Session
 from artemis_py.core.settings.address_settings import AddressSettings, FullPolicy
 from artemis_py.errors import AddressFull, Refusal, StoreError
+from artemis_py.store import schema
 from tests.core_harness import browse_all, settle_down
-from tests.unit.store.world import World, bodies
+from tests.unit.store.world import World as StoreWorld
+from tests.unit.store.world import bodies
 
 SETTINGS = {"#": AddressSettings(max_read_page_messages=4)}
 
 
-@pytest.fixture(autouse=True)
-def short_slices(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every epoch is a long one."""
-    monkeypatch.setattr(epochs, "SLICE_MESSAGES", 3)
-    monkeypatch.setattr(epochs, "UNSTORED_MESSAGES", 6)
+class World(StoreWorld):
+    """One in which every epoch is a long one, and has only some of its messages in memory."""
+
+    def __init__(self, folder: Path, settings: dict[str, AddressSettings] | None = None) -> None:
+        super().__init__(folder, settings)
+        self.services.staging.epochs.slice_messages = 3
+        self.services.staging.epochs.unstored_messages = 6
+        self.services.staging.memory_bytes = 2500
 
 
 class Holder:
@@ -33,7 +39,7 @@ class Holder:
 class Job:
     """A writer of epochs."""
 
-    def __init__(self, world: World, user: str = "job") -> None:
+    def __init__(self, world: StoreWorld, user: str = "job") -> None:
         self.world = world
         self.session = Session(world.domain, Subject(user), "job-1")
         self.answers: list[object] = []
@@ -66,7 +72,7 @@ def numbers(first: int, count: int) -> list[str]:
     return [str(number) for number in range(first, first + count)]
 
 
-def events(world: World) -> Iterator[None]:
+def events(world: StoreWorld) -> Iterator[None]:
     """All that happens until nothing is left to do, one event at a time."""
     while world.domain.dispatcher.slices.has_work or world.hands.planned or world.hands.jobs:
         if world.domain.dispatcher.slices.has_work:
@@ -375,14 +381,87 @@ def test_accounts_are_even_when_all_is_consumed(tmp_path: Path, policy: FullPoli
         assert world.domain.account.size_bytes == 0
 
 
-def test_requests_of_a_writer_are_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(epochs, "MAX_WAITING", 1)
+def test_requests_of_a_writer_are_limited(tmp_path: Path) -> None:
     with World(tmp_path, SETTINGS) as world:
         job = Job(world)
         job.stage(0, "a", *numbers(0, 10))
-        for _ in range(3):
+        for _ in range(MAX_WAITING + 2):
             job.commit(0, a=10)
         world.settle()
 
-        assert sorted(map(str, job.answers)) == ["1 requests of writer 'w' are waiting already", "False", "True"]
-        assert [isinstance(answer, Refusal) for answer in job.answers].count(True) == 1
+        (refusal,) = [answer for answer in job.answers if isinstance(answer, Refusal)]
+        assert str(refusal) == f"{MAX_WAITING} requests of writer 'w' are waiting already"
+        assert (job.answers.count(True), job.answers.count(False)) == (1, MAX_WAITING)
+
+
+def test_a_staged_message_is_stored_once(tmp_path: Path) -> None:
+    """Its commit moves what is stored, whatever the memory has: nothing is encoded again, and nothing is read."""
+    with StoreWorld(tmp_path) as world:
+        job = Job(world)
+        job.stage(0, "a", *numbers(0, 10))
+        world.settle()
+        (stage,) = world.domain.addresses[STAGING_ADDRESS].bindings
+        assert isinstance(stage, Queue)
+        assert stage.backlog.cold_count == 0
+        for reference in browse_all(stage):
+            reference.message.data = b"not this"
+        job.commit(0, a=10)
+        world.settle()
+    with StoreWorld(tmp_path) as world:
+        assert bodies(world.queue()) == numbers(0, 10)
+        world.audit()
+
+
+def test_what_left_a_stage_is_removed_as_a_range(tmp_path: Path) -> None:
+    """One entry for a slice instead of one for each message."""
+    with World(tmp_path, SETTINGS) as world:
+        job = Job(world)
+        job.stage(0, "a", *numbers(0, 10))
+        world.settle()
+        job.commit(0, a=10)
+
+        batch = world.store._gathering
+        assert len(batch.removals) == 0
+        assert [(drop.after, drop.upto, drop.count) for drop in batch.drops][:1] == [(0, 3, 3)]
+        world.settle()
+        world.audit()
+
+
+def test_a_damaged_value_is_moved_as_the_memory_has_it(tmp_path: Path) -> None:
+    with StoreWorld(tmp_path) as world:
+        job = Job(world)
+        job.stage(0, "a", "x", "y")
+        world.settle()
+        (stage,) = world.domain.addresses[STAGING_ADDRESS].bindings
+        assert isinstance(stage, Queue)
+        damage(world, stage, 1)
+        job.commit(0, a=2)
+        world.settle()
+    with StoreWorld(tmp_path) as world:
+        assert bodies(world.queue()) == ["x", "y"]
+
+
+def damage(world: StoreWorld, queue: Queue, sequence: int) -> None:
+    """Overwrite the value of a reference."""
+    environment = world.store._environment
+    assert environment is not None
+    key = schema.place_key(queue.id, schema.handle_of(4, sequence), 0)
+    with environment.begin(write=True) as transaction:
+        assert transaction.replace(key, b"damaged", db=environment.databases[schema.REFERENCES])
+
+
+def test_a_queue_that_keeps_nothing_gets_nothing(tmp_path: Path) -> None:
+    """And what a ring has no room for is not stored either."""
+    with StoreWorld(tmp_path) as world:
+        job = Job(world)
+        job.stage(0, "a", *numbers(0, 5))
+        queue = world.queue()
+        queue.enabled = False
+        world.settle()
+        job.commit(0, a=5)
+        world.settle()
+
+        assert queue.message_count == 0
+        world.audit()
+    with StoreWorld(tmp_path) as world:
+        assert bodies(world.queue()) == []
