@@ -4,6 +4,7 @@ import click
 
 from artemis_py.cli.spark_archive import archive, replay
 from artemis_py.cli.spark_dlq import dlq
+from artemis_py.cli.spark_lag import lag
 from artemis_py.cli.spark_telemetry import telemetry
 
 
@@ -11,9 +12,9 @@ from artemis_py.cli.spark_telemetry import telemetry
 def spark() -> None:
     """Archive, replay, dead letters and telemetry with Apache Spark.
 
-    They need pip install 'artemis-py-broker[spark]', and Java 17.
+    All but lag need pip install 'artemis-py-broker[spark]', and Java 17.
     """
 
 
-for command in (archive, replay, dlq, telemetry):
+for command in (archive, replay, dlq, telemetry, lag):
     spark.add_command(command)

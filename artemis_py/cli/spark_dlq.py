@@ -1,8 +1,9 @@
-"""`artemis-py spark dlq`: analyse dead letters, and return them to where they came from."""
+"""`artemis-py spark dlq`: analyse dead letters, return them to where they came from, export and remove them."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import click
 from attrs import asdict
@@ -26,6 +27,7 @@ GROUP_COLUMNS: Final = {
     "count": "COUNT",
     "origin": "ORIGIN",
     "cause": "CAUSE",
+    "attempts": "ATTEMPTS",
     "shape": "BODY",
     "redrives": "SENT BACK",
     "last": "LAST",
@@ -34,7 +36,7 @@ GROUP_COLUMNS: Final = {
 
 @click.group()
 def dlq() -> None:
-    """Report dead letters, and send them back to where they came from."""
+    """Report dead letters, send them back to where they came from, export and remove them."""
 
 
 @dlq.command()
@@ -70,12 +72,21 @@ def report(
         click.echo(f"{sum(group.count for group in found)} dead letters in {len(found)} groups", err=True)
 
 
+def selection_options(command: Callable[..., object]) -> Callable[..., object]:
+    """Add the options that select dead letters."""
+    for option in (
+        click.option("--all", "all_wanted", is_flag=True, help="All dead letters; instead of --group or --where."),
+        click.option("--where", help="SQL condition, such as \"cause = 'expired' AND origin_address = 'orders'\"."),
+        click.option("--group", "groups", multiple=True, help="Id of a group in a report; repeatable."),
+        click.option("--queue", default="DLQ", show_default=True, help="Dead-letter queues, separated by commas."),
+    ):
+        command = option(command)
+    return command
+
+
 @dlq.command()
 @session_options
-@click.option("--queue", default="DLQ", show_default=True, help="Dead-letter queues, separated by commas.")
-@click.option("--group", "groups", multiple=True, help="Id of a group in a report; repeatable.")
-@click.option("--where", help="SQL condition, such as \"cause = 'expired' AND origin_address = 'orders'\".")
-@click.option("--all", "all_wanted", is_flag=True, help="All dead letters; instead of --group or --where.")
+@selection_options
 @click.option("--to", help="Send all to this address [default: each to the queue it came from].")
 @click.option(
     "--limit",
@@ -105,8 +116,7 @@ def redrive(
     json_wanted: bool,
 ) -> None:
     """Send dead letters back to where they came from; each leaves the queue once its copy is accepted."""
-    if all_wanted == bool(groups or where):
-        raise click.UsageError("give --group, --where or --all")
+    _check_selection(groups, where, all_wanted)
     with running_job("redriven", start) as (session, progress):
         from artemis_py.spark.jobs import redrive as job
         from artemis_py.spark.options import write_options
@@ -130,6 +140,69 @@ def redrive(
             err=True,
         )
     tell_problems(done.problems, done.rejected)
+
+
+@dlq.command()
+@session_options
+@selection_options
+@click.option("--out", required=True, help="Folder of Parquet files, to which they are appended.")
+@as_json
+def export(
+    target: Target,
+    start: Start,
+    queue: str,
+    groups: tuple[str, ...],
+    where: str | None,
+    all_wanted: bool,
+    out: str,
+    json_wanted: bool,
+) -> None:
+    """Write dead letters to files that `spark replay` can send again; they stay where they are."""
+    _check_selection(groups, where, all_wanted)
+    _clear(target, start, queue, {"where": where, "groups": groups, "path": out}, json_wanted)
+
+
+@dlq.command()
+@session_options
+@selection_options
+@click.option("--export", "out", help="Folder of Parquet files, to which they are appended before they are removed.")
+@click.option("--dry-run", is_flag=True, help="Count, and remove nothing.")
+@as_json
+def purge(
+    target: Target,
+    start: Start,
+    queue: str,
+    groups: tuple[str, ...],
+    where: str | None,
+    all_wanted: bool,
+    out: str | None,
+    dry_run: bool,
+    json_wanted: bool,
+) -> None:
+    """Remove dead letters for good."""
+    _check_selection(groups, where, all_wanted)
+    if dry_run and out is not None:
+        raise click.UsageError("--dry-run writes nothing: leave out --export")
+    chosen = {"where": where, "groups": groups, "path": out, "removes": not dry_run}
+    _clear(target, start, queue, chosen, json_wanted)
+
+
+def _clear(target: Target, start: Start, queue: str, chosen: dict[str, Any], json_wanted: bool) -> None:
+    label = "purged" if chosen.get("removes") else "exported" if chosen["path"] is not None else "selected"
+    with running_job(label, start) as (session, progress):
+        from artemis_py.spark.jobs import clearing as job
+
+        source = {**connection_options(target), "queue": queue}
+        done = job.clear(session, source, job.ClearingOptions(**chosen), progress)
+    number = {"purged": done.removed, "exported": done.exported, "selected": done.selected}[label]
+    tell_done(label, number, progress.elapsed_s, asdict(done), json_wanted)
+    if done.removed < done.selected and label == "purged":
+        click.echo(f"{done.selected - done.removed} dead letters were taken by others in the meantime", err=True)
+
+
+def _check_selection(groups: tuple[str, ...], where: str | None, all_wanted: bool) -> None:
+    if all_wanted == bool(groups or where):
+        raise click.UsageError("give --group, --where or --all")
 
 
 def _iso(moment: datetime | None) -> str | None:

@@ -127,15 +127,25 @@ class _Shown:
 
 
 @contextmanager
+def connector_errors() -> Iterator[None]:
+    """Raise the connector's errors as those of the command line."""
+    try:
+        yield
+    except errors.SparkError as error:
+        raise _failure(type(error).__name__, str(error)) from None
+
+
+@contextmanager
 def running_job(label: str, start: Start) -> "Iterator[tuple[SparkSession, _Shown]]":
     """Provide a session and a progress bar, and raise the connector's errors as those of the command line."""
     try:
-        with Progress("starting Spark", None):
-            session = start()
-        with Progress(label, None) as bar:
-            yield session, _Shown(bar)
-    except errors.SparkError as error:
-        raise _failure(type(error).__name__, str(error)) from None
+        with connector_errors():
+            with Progress("starting Spark", None):
+                session = start()
+            with Progress(label, None) as bar:
+                yield session, _Shown(bar)
+    except click.ClickException:
+        raise
     except Exception as error:
         if not type(error).__module__.startswith(("pyspark.", "py4j.")):
             raise

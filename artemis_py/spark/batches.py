@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from artemis_amqp.client import Properties, Symbol, encode, header_bytes
+from artemis_py.spark.columns import DERIVED
 from artemis_py.spark.encoding import DATA, DEFAULT_PRIORITY, TEXT, WHOLE, Encoded, Payloads, RowEncoder, data_section
 from artemis_py.spark.errors import InvalidOption, SendFailed
 from artemis_py.spark.json_columns import not_json, row_writer
@@ -54,7 +55,9 @@ COLUMNS: Final[dict[str, tuple[str, ...]]] = {
 
 PAYLOAD_COLUMNS: Final = ("body", "message")
 
-SOURCE_ONLY: Final = frozenset(("queue", "sequence", "enqueued_time", "body_type", "delivery_count", "annotations"))
+SOURCE_ONLY: Final = frozenset(
+    ("queue", "sequence", "enqueued_time", "body_type", "delivery_count", "annotations", *DERIVED)
+)
 """Columns of a source that a sink ignores, so that what a source reads can be written back."""
 
 MAX_UINT: Final = 2**32 - 1

@@ -37,11 +37,16 @@ COLUMNS: Final[Mapping[str, str]] = {
     "properties": "map<string,string>",
     "annotations": "map<string,string>",
     "message": "binary",
+    "properties_json": "string",
+    "body_json": "string",
+    "error": "string",
 }
 """Types of the columns by name, as Spark's SQL spells them."""
 
-NOT_BY_DEFAULT: Final = frozenset(("message",))
-"""Columns that a query must ask for, as archives do: it would transfer every octet a second time."""
+DERIVED: Final = frozenset(("properties_json", "body_json", "error"))
+"""Columns with another form of what others have, or with the reason why a message could not be decoded."""
+NOT_BY_DEFAULT: Final = frozenset(("message", *DERIVED))
+"""Columns that a query must ask for: they would transfer every octet a second time, or cost time for each message."""
 
 _ALSO: Final[Mapping[str, str]] = {"body": "string"}
 """Other types that a query's own schema may give a column: octets are then read as UTF-8."""
@@ -79,6 +84,8 @@ class BatchBuilder:
         self.wanted: Final = frozenset(schema.names)
         self._constants: Final = {"address": address, "queue": queue}
         self._schema: Final = arrow_schema(schema)
+        self.has_error: Final = "error" in self.wanted
+        """Whether a message that cannot be decoded becomes a row with the reason."""
         self._has_text: Final = any(field.name == "body" and field.type == "string" for field in self._schema)
 
     def rows(self) -> Rows:
@@ -92,13 +99,15 @@ class BatchBuilder:
         bodies = rows.columns["body"]
         if all(type(body) is bytes and body.isascii() for body in bodies):
             return None
+        return next((row for row, body in enumerate(bodies) if isinstance(body, bytes) and not _is_text(body)), None)
+
+    def set_aside_text(self, rows: Rows) -> None:
+        """Replace bodies that should be text and are not UTF-8 by null, and note the reason in the column `error`."""
+        bodies, errors = rows.columns["body"], rows.columns["error"]
         for row, body in enumerate(bodies):
-            try:
-                if isinstance(body, bytes):
-                    body.decode("utf-8")
-            except UnicodeDecodeError:
-                return row
-        return None
+            if isinstance(body, bytes) and not _is_text(body):
+                bodies[row] = None
+                errors[row] = "the body is not UTF-8"
 
     def build(self, rows: Rows) -> "pa.RecordBatch":
         """Return one batch; bodies that should be text must be UTF-8."""
@@ -129,7 +138,24 @@ class BatchBuilder:
         return pa.array(rows.columns[name], field.type)
 
 
-_DECODED: Final = ("address", "enqueued_time", "body", "body_type", "properties", "annotations", "message")
+def _is_text(octets: bytes) -> bool:
+    try:
+        octets.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+_DECODED: Final = (
+    "address",
+    "enqueued_time",
+    "body",
+    "body_type",
+    "properties",
+    "annotations",
+    "message",
+    *sorted(DERIVED),
+)
 
 
 def arrow_schema(schema: "StructType") -> "pa.Schema":

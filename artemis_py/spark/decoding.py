@@ -10,6 +10,7 @@ from typing import Final
 
 from artemis_amqp.client import MalformedValue, Symbol, Timestamp, ULong, encode_value, plain, read_value, skip_value
 from artemis_amqp.engine.extensions import ADDRESS, ENQUEUED_TIME, INGRESS_TIME, SEQUENCE_NUMBER
+from artemis_py.spark.typed_json import json_text
 
 HEADER_COLUMNS: Final = ("durable", "priority", "ttl_ms", "delivery_count")
 TEXT_COLUMNS: Final = (
@@ -102,6 +103,9 @@ class Rows:
         self._body: bool = "body" in wanted
         self._body_type: bool = "body_type" in wanted
         self._message: bool = "message" in wanted
+        self._typed_properties: bool = "properties_json" in wanted
+        self._error: bool = "error" in wanted
+        self._typed_body: bool = "body_json" in wanted
         self.count: int = 0
         self.size: int = 0
         """Number of octets of all deliveries."""
@@ -109,6 +113,8 @@ class Rows:
         """Sequence number of each row; -1: the peer gives no numbers."""
         self.addresses: dict[int, str] = {}
         """Addresses by row, of messages that say where they were sent to."""
+        self._row: int = 0
+        """Number of the row that is being decoded, from 0."""
         self.reading: int = -1
         """Number of the message that is being decoded, as soon as it is known."""
         self.columns: dict[str, list[object]] = {name: [] for name in wanted if name != "address"}
@@ -128,10 +134,12 @@ class Rows:
         self._times: list[object] = self.columns.get("enqueued_time", [])
 
     def add(self, payload: bytes) -> None:
-        """Decode one delivery. Raises MalformedFrame; nothing can be added after that.
+        """Decode one delivery. Raises MalformedFrame; only `add_failed` can follow then.
 
         Long because the loop handles each kind of section in place: it runs once per message.
         """
+        self._row = self.count
+        self.reading = -1
         end = len(payload)
         offset = 0
         bare_start = -1
@@ -144,6 +152,7 @@ class Rows:
         body: object = None
         body_type: object = None
         parts: list[bytes] | None = None
+        bodies: list[int] | None = [] if self._typed_body else None
         while offset < end:
             start = offset
             if offset + 4 <= end and payload[offset] == 0x00 and payload[offset + 1] == 0x53:
@@ -178,7 +187,9 @@ class Rows:
                     properties = at
                 elif code == _APPLICATION_PROPERTIES:
                     application = at
-                elif code == _DATA:
+                elif bodies is not None and code <= _VALUE:
+                    bodies.append(at)
+                if code == _DATA:
                     if self._body:
                         octets = _octets(payload, at, offset)
                         if body is None:
@@ -221,10 +232,41 @@ class Rows:
             self._add_properties(payload, properties)
         if self._application:
             self._add_map("properties", payload, application)
+        if self._typed_properties:
+            typed = json_text(_map_at(payload, application, end)) if application else None
+            self.columns["properties_json"].append(typed)
+        if self._error:
+            self.columns["error"].append(None)
+        if bodies is not None:
+            self.columns["body_json"].append(_typed(payload, bodies, body_type))
         if self._annotations:
             self._add_map("annotations", payload, annotations)
         if self._message:
             self.columns["message"].append(payload[bare_start:] if bare_start >= 0 else b"")
+
+    def add_failed(self, payload: bytes, reason: str) -> None:
+        """Add a row for a delivery for which `add` has raised: its number and octets are known, and the reason."""
+        self._cut(self._row)
+        for name, column in self.columns.items():
+            if name not in self.ends:
+                column.append(reason if name == "error" else payload if name == "message" else None)
+        for ends in self.ends.values():
+            ends.append(ends[-1])
+        self.sequences.append(self.reading)
+        self.count = self._row + 1
+        self.size += len(payload)
+
+    def _cut(self, count: int) -> None:
+        """Remove what an incomplete row has left behind the first `count` rows."""
+        del self.sequences[count:]
+        self.addresses.pop(count, None)
+        for name, column in self.columns.items():
+            del column[count:]
+            ends = self.ends.get(name)
+            if ends is not None:
+                del ends[count + 1 :]
+                del self.keys[name][ends[-1] :]
+                del self.items[name][ends[-1] :]
 
     def _note_address(self, annotations: dict[object, object]) -> None:
         address = annotations.get(ADDRESS)
@@ -359,6 +401,21 @@ def _map_at(data: bytes, at: int, end: int) -> dict[object, object]:
 
 def _enqueued(annotations: dict[object, object]) -> object:
     return _microseconds(annotations.get(ENQUEUED_TIME, annotations.get(INGRESS_TIME)))
+
+
+def _typed(payload: bytes, bodies: list[int], body_type: object) -> str | None:
+    """Return the body as JSON, from the offsets of its sections; None without one."""
+    if not bodies:
+        return None
+    values: list[object] = []
+    for at in bodies:
+        value, _ = read_value(payload, at, len(payload), 1)
+        values.append(value)
+    if body_type == "sequence":
+        return json_text([item for value in values if isinstance(value, list) for item in value])
+    if body_type == "data":
+        return json_text(b"".join([value for value in values if isinstance(value, bytes)]))
+    return json_text(values[0])
 
 
 def _microseconds(value: object) -> int | None:

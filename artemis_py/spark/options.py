@@ -159,6 +159,8 @@ class WriteOptions:
     idempotence: str | None = None
     """Value of the option; None: `column` if there is a column `duplicate_id`, else `epoch`."""
     job_id: str | None = None
+    epoch: int | None = None
+    """Number of a batch job among those of its name; None: 0 for a batch, and a stream has the number of its batch."""
     max_in_flight: int = 5000
     max_messages_per_second: float | None = None
     """Limit of each task, because no task knows how many there are."""
@@ -234,6 +236,7 @@ _WRITE: Final = (
     _Option("durable", "durable", flag),
     _Option("idempotence", "idempotence", word(*IDEMPOTENCE)),
     _Option("jobId", "job_id"),
+    _Option("epoch", "epoch", not_negative),
     _Option("maxInFlight", "max_in_flight", count),
     _Option("maxMessagesPerSecond", "max_messages_per_second", rate),
     _Option("sendTimeout", "send_timeout_s", duration_s),
@@ -282,6 +285,11 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
     options = WriteOptions(connection=_connection(values), **_values(values, _WRITE))
     _check_sink(options)
     return options
+
+
+def connection_of(given: Mapping[str, str]) -> ConnectionOptions:
+    """Return the options of a connection, without those of a source or sink. Raises InvalidOption."""
+    return _connection(_lowered(given))
 
 
 def _lowered(given: Mapping[str, str]) -> dict[str, str]:
@@ -376,6 +384,10 @@ def _server(text: str) -> Server:
 
 def _check_sink(options: WriteOptions) -> None:
     """Raise InvalidOption for options that contradict each other."""
+    if options.epoch is not None and options.job_id is None:
+        raise InvalidOption("option epoch needs the option jobId: it numbers the jobs of one name")
+    if options.epoch is not None and options.idempotence not in (None, "epoch"):
+        raise InvalidOption(f"option epoch is for idempotence=epoch, not {options.idempotence}")
     if options.fields and options.payload != "json":
         raise InvalidOption(f"option fields is for payload=json, not payload={options.payload}")
     if options.error_address is not None and options.on_reject != "deadletter":

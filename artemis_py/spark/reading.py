@@ -43,6 +43,8 @@ def read_range(options: ReadOptions, schema: "StructType", part: Range) -> "Iter
                 for payloads in link.batches(options.connection.idle_timeout_s):
                     rows = builder.rows()
                     batch = decoded(builder, rows, payloads, str(part))
+                    if builder.has_error and -1 in rows.sequences:
+                        raise Undecodable(f"{part}: a message cannot be decoded, and its number is not known")
                     missing.look_up(gaps_of(start, rows.sequences))
                     start = rows.sequences[-1] + 1
                     tries, delay_s = options.connection.retries, options.connection.retry_delay_s
@@ -90,22 +92,29 @@ def decoded(
 ) -> "pa.RecordBatch":
     """Return one batch; with `first` its messages are numbered from there, whatever the broker says.
 
-    Raises Undecodable with the number of the message, if there is one.
+    With a column `error`, a message that cannot be decoded is a row with the reason. Otherwise raises Undecodable with
+    the number of the message, if there is one.
     """
     add = rows.add
-    try:
-        for payload in payloads:
+    for payload in payloads:
+        try:
             add(payload)
-    except MalformedFrame as error:
-        number = rows.reading if first is None else first + rows.count
-        raise Undecodable(f"{where}: {_message(number)} cannot be decoded: {error}") from None
+        except MalformedFrame as error:
+            if builder.has_error:
+                rows.add_failed(payload, f"it cannot be decoded: {error}")
+                continue
+            number = rows.reading if first is None else first + rows.count
+            raise Undecodable(f"{where}: {_message(number)} cannot be decoded: {error}") from None
     if first is not None:
         rows.sequences = list(range(first, first + len(payloads)))
     row = builder.row_without_text(rows)
     if row is not None:
-        raise Undecodable(
-            f"{where}: the body of {_message(rows.sequences[row])} is not UTF-8: declare the column body as binary"
-        )
+        if not builder.has_error:
+            raise Undecodable(
+                f"{where}: the body of {_message(rows.sequences[row])} is not UTF-8: declare the column body as "
+                "binary, or ask for the column error"
+            )
+        builder.set_aside_text(rows)
     return builder.build(rows)
 
 

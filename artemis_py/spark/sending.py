@@ -10,11 +10,9 @@ The option `onReject` decides about a rejected message; one that is given back i
 
 import logging
 import time
-from collections import Counter, deque
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import Iterable
 from typing import Final
-
-from attrs import frozen
 
 from artemis_amqp.client import (
     ACCEPTED_CODE,
@@ -48,13 +46,13 @@ _LINK_REFUSED: Final = "amqp:precondition-failed"
 _CAPABILITIES: Final = {"anycast": Symbol("queue"), "multicast": Symbol("topic")}
 
 
-@frozen
 class StageName:
     """Name of the stage in which a task's messages wait for their commit."""
 
-    writer: str
-    epoch: int
-    attempt: str
+    def __init__(self, writer: str, epoch: int, attempt: str) -> None:
+        self.writer: Final[str] = writer
+        self.epoch: Final[int] = epoch
+        self.attempt: Final[str] = attempt
 
 
 class Sender(SenderLinkHandler):
@@ -83,6 +81,10 @@ class Sender(SenderLinkHandler):
         self._delay_s = options.connection.retry_delay_s
         self._started_at = time.monotonic()
         self._heard_at = self._started_at
+        self._is_heard = False
+        """Whether the broker gave credit or an answer since `_heard_at` was last set."""
+        self._is_accepting = False
+        """Whether it accepted a message since the delays of retries were last reset."""
         self._pause_until = 0.0
         self._pause_s = self._delay_s
         self._given_back_at: float | None = None
@@ -93,7 +95,7 @@ class Sender(SenderLinkHandler):
         """Number of accepted messages by attempt; each address has its own attempt."""
         self._attempts: Final[dict[str, str]] = {}
         """Names of attempts by address."""
-        self._refused: Final[Counter[str]] = Counter()
+        self._refused: Final[dict[str, int]] = {}
         """Number of messages that came back, rejected or not, by attempt."""
         self.accepted = 0
         """Number of accepted messages, including those for the error address."""
@@ -118,12 +120,12 @@ class Sender(SenderLinkHandler):
             self._since_turn += 1
             if self._since_turn >= self._burst or len(self._unsettled) >= self._options.max_in_flight:
                 self._since_turn = 0
-                self._run(lambda: not self._to_send and len(self._unsettled) < self._options.max_in_flight)
+                self._run(self._options.max_in_flight)
                 self._keep_pace()
 
     def flush(self) -> None:
         """Wait until all messages are accepted. Raises as `send` does."""
-        self._run(lambda: not self._unsettled)
+        self._run(0)
 
     def close(self) -> None:
         """Close the connection."""
@@ -133,7 +135,8 @@ class Sender(SenderLinkHandler):
 
     # -- the loop ----------------------------------------------------------------------------------------------
 
-    def _run(self, is_done: Callable[[], bool]) -> None:
+    def _run(self, limit: int) -> None:
+        """Send and wait until everything is sent, and fewer messages than `limit` are unsettled; 0: none is left."""
         # Rows may take long to come: the broker counts as silent only while we wait for it.
         self._heard_at = time.monotonic()
         while True:
@@ -141,7 +144,7 @@ class Sender(SenderLinkHandler):
                 connection = self._connected()
                 self._hand_over()
                 connection.exchange(0.0)
-                while not is_done():
+                while not self._is_done(limit):
                     self._check(connection)
                     connection.exchange(0.1 if self._to_send else 1.0)
                     self._hand_over()
@@ -149,6 +152,11 @@ class Sender(SenderLinkHandler):
                 return
             except ConnectionLost as error:
                 self._lost(error)
+
+    def _is_done(self, limit: int) -> bool:
+        if limit == 0:
+            return not self._unsettled
+        return not self._to_send and len(self._unsettled) < limit
 
     def _connected(self) -> Connection:
         if self._connection is None:
@@ -159,6 +167,7 @@ class Sender(SenderLinkHandler):
     def _lost(self, error: ConnectionLost) -> None:
         """Close the connection, wait a little, and plan to send again all messages that were not accepted."""
         self.close()
+        self._note_progress(time.monotonic())
         self._links.clear()
         self._uncertain = (self._uncertain & self._unsettled.keys()) | (self._unsettled.keys() - self._to_send)
         self._to_send = deque(self._unsettled)
@@ -177,11 +186,23 @@ class Sender(SenderLinkHandler):
         if self._refusal is not None:
             raise self._refusal
         now = time.monotonic()
+        self._note_progress(now)
         silent_s = now - self._heard_at
         if silent_s > self._options.send_timeout_s:
             raise self._timed_out(f"neither gave credit nor answered for {silent_s:.0f} s")
         if self._given_back_at is not None and now - self._given_back_at > self._options.send_timeout_s:
             raise self._timed_out(f"has given messages back for {now - self._given_back_at:.0f} s and accepted none")
+
+    def _note_progress(self, now: float) -> None:
+        """Take into account what the broker said since the last call."""
+        if self._is_heard:
+            self._is_heard = False
+            self._heard_at = now
+        if self._is_accepting:
+            self._is_accepting = False
+            self._tries = self._options.connection.retries
+            self._delay_s = self._pause_s = self._options.connection.retry_delay_s
+            self._given_back_at = None
 
     def _timed_out(self, what: str) -> SendFailed:
         addresses = sorted({self._address(message) for message in self._unsettled.values()})
@@ -260,7 +281,7 @@ class Sender(SenderLinkHandler):
             for number, message in self._unsettled.items()
             if number in self._uncertain and self._address(message) == address
         ]
-        unheard = (refused if isinstance(refused, int) else 0) - self._refused[attempt]
+        unheard = (refused if isinstance(refused, int) else 0) - self._refused.get(attempt, 0)
         if waiting and unheard > 0:
             raise SendFailed(
                 f"the connection broke, and of {len(waiting)} messages for {address} the broker refused {unheard}: "
@@ -278,10 +299,12 @@ class Sender(SenderLinkHandler):
 
     def _accept(self, number: int) -> None:
         message = self._unsettled.pop(number, None)
-        if message is not None:
-            self.accepted += 1
+        if message is None:
+            return
+        self.accepted += 1
+        if self.staged:
             attempt = self._attempts.get(self._address(message))
-            if attempt in self.staged:
+            if attempt is not None and attempt in self.staged:
                 self.staged[attempt] += 1
 
     def _drop_idle_link(self) -> None:
@@ -308,23 +331,22 @@ class Sender(SenderLinkHandler):
 
     def on_credit(self, link: SenderLink) -> None:
         """Note that the broker answers: it gave credit."""
-        self._heard_at = time.monotonic()
+        self._is_heard = True
 
     def on_disposition(self, link: SenderLink, delivery_id: int, token: object, state: object, settled: bool) -> None:
-        """Process the broker's disposition of one message."""
+        """Process the broker's disposition of one message; `_check` draws the conclusions, once for many of them."""
         assert isinstance(token, int)
-        self._heard_at = time.monotonic()
+        self._is_heard = True
         if state == ACCEPTED_CODE or isinstance(state, Accepted):
+            self._is_accepting = True
             self._accept(token)
-            self._tries = self._options.connection.retries
-            self._delay_s = self._pause_s = self._options.connection.retry_delay_s
-            self._given_back_at = None
             return
         message = self._unsettled.get(token)
         if message is None:
             return
         if self._stage is not None:
-            self._refused[self._attempts[self._address(message)]] += 1
+            attempt = self._attempts[self._address(message)]
+            self._refused[attempt] = self._refused.get(attempt, 0) + 1
         if isinstance(state, Rejected):
             self._turn_away(token, state.error)
             self._given_back_at = None

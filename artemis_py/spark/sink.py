@@ -138,23 +138,27 @@ def _management(connection: Connection, options: WriteOptions) -> Management:
 
 
 class BatchWriter(DataSourceArrowWriter):  # type: ignore[misc]
-    """Writer of a batch job: one epoch of a writer named `jobId`, so that a second job of that name adds nothing."""
+    """Writer of a batch job: one epoch of a writer named `jobId`, so that a second job of that name adds nothing.
+
+    With the option `epoch`, jobs of one name have numbers, like the batches of a stream.
+    """
 
     def __init__(self, options: WriteOptions) -> None:
         self._options: Final = options
         self.writer: Final = options.job_id or str(uuid4())
+        self._epoch: Final = options.epoch or 0
 
     def write(self, iterator: "Iterator[pa.RecordBatch]") -> Sent:
         """Send the rows of one task; runs in the task."""
-        return write_rows(self._options, self.writer, 0, iterator)
+        return write_rows(self._options, self.writer, self._epoch, iterator)
 
     def commit(self, messages: "list[Sent | None]") -> None:
         """Commit the epoch: every task is done."""
-        commit_epoch(self._options, 0, messages)
+        commit_epoch(self._options, self._epoch, messages)
 
     def abort(self, messages: "list[Sent | None]") -> None:
         """Abort the epoch: a task has finally failed."""
-        abort_epoch(self._options, self.writer, 0)
+        abort_epoch(self._options, self.writer, self._epoch)
 
 
 class StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
@@ -193,6 +197,8 @@ def batch_writer(options: WriteOptions, schema: "StructType", overwrite: bool) -
 
 def stream_writer(options: WriteOptions, schema: "StructType") -> StreamWriter:
     """Return the writer of a streaming query, as `batch_writer` does. The id of the query is not known here."""
+    if options.epoch is not None:
+        raise InvalidOption("option epoch is for batch jobs: the epochs of a stream are its batches")
     options = _completed(options, schema)
     check_commit(options, options.job_id or "any")
     return StreamWriter(options)
@@ -200,7 +206,7 @@ def stream_writer(options: WriteOptions, schema: "StructType") -> StreamWriter:
 
 def _completed(options: WriteOptions, schema: "StructType") -> WriteOptions:
     """Return the options, with `idempotence` set to use a column of ids if there is one. Raises InvalidOption."""
-    if options.idempotence is None and "duplicate_id" in schema.names:
+    if options.idempotence is None and options.epoch is None and "duplicate_id" in schema.names:
         options = evolve(options, idempotence="column")
     check_columns(schema, options)
     return options

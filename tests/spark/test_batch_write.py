@@ -72,6 +72,18 @@ def test_a_job_of_the_same_name_adds_nothing(broker: BrokerProcess, spark: Any, 
     assert message_count(broker, name) == 10
 
 
+def test_batches_of_a_stream_that_are_written_as_jobs_are_written_once(
+    broker: BrokerProcess, spark: Any, write: Write, name: str
+) -> None:
+    """`foreachBatch` may call its function again with a batch that it had."""
+    frame = spark.range(5).selectExpr("cast(id AS string) AS body")
+
+    for epoch in (0, 0, 1, 1, 0):
+        write(frame, address=name, routingType="anycast", jobId=name, epoch=epoch)
+
+    assert message_count(broker, name) == 10
+
+
 def test_a_task_that_fails_takes_back_what_it_staged(broker: BrokerProcess, name: str) -> None:
     """Nobody else knows it, and another try of the task has a stage of its own."""
     options = write_options({"url": broker.url, "address": name, "routingType": "anycast"})

@@ -95,6 +95,32 @@ def test_a_message_that_is_none_is_named() -> None:
         decoded(builder, builder.rows(), [numbered + BROKEN], "a::q")
 
 
+def test_a_column_of_errors_keeps_a_query_running() -> None:
+    """It has a row for each message, and the octets of those that cannot be decoded."""
+    fields = [StructField(name, StringType()) for name in ("body", "subject", "error")]
+    properties = StructField("properties", MapType(StringType(), StringType()))
+    builder = BatchBuilder(StructType([StructField("sequence", LongType()), properties, *fields]), "a", "q")
+    texts = [
+        bytes(Message(body="x", subject="s").encode()),
+        BROKEN,
+        b"\x00\x53\x75\xa0\x02\xff\xfe",
+        b"\x00\x53\x75\xa0\x01y",
+    ]
+    payloads = [annotations_bytes(b"", 5 + number, None) + text for number, text in enumerate(texts)]
+
+    found = decoded(builder, builder.rows(), payloads, "a::q").to_pylist()
+
+    assert [(row["sequence"], row["body"], row["subject"]) for row in found] == [
+        (5, "x", "s"),
+        (6, None, None),
+        (7, None, None),
+        (8, "y", None),
+    ]
+    assert [row["error"] for row in found[::3]] == [None, None]
+    assert found[1]["error"].startswith("it cannot be decoded: 0xff at octet")
+    assert found[2]["error"] == "the body is not UTF-8"
+
+
 def test_a_body_that_is_no_text_is_named(broker: BrokerProcess, name: str) -> None:
     """The schema says `body string`."""
     send(broker, name, [Message(body="first"), Message(body=b"\xff\xfe", inferred=True)])

@@ -1,6 +1,7 @@
 """Jobs `dlq report` and `dlq redrive` on a real session and broker."""
 
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,15 +9,21 @@ from proton import Message
 from proton.utils import BlockingConnection
 
 from artemis_py.spark.jobs import redrive as redrive_job
+from artemis_py.spark.jobs.clearing import Cleared, ClearingOptions, clear
 from artemis_py.spark.jobs.dead_letter_report import render
 from artemis_py.spark.jobs.dead_letters import dead_letters, groups
 from artemis_py.spark.jobs.redrive import Redriven, RedriveOptions, redrive
+from artemis_py.spark.jobs.replay import ReplayOptions, replay
 from artemis_py.spark.options import write_options
 from tests.interop.broker_process import BrokerProcess
 from tests.spark.conftest import message_count, receive, send
 
 pytestmark = pytest.mark.timeout(400)
 """Each test runs several queries; a machine that is busy with others takes seconds to start a worker."""
+
+
+ATTEMPTS = 10
+"""The broker's default of max-delivery-attempts."""
 
 
 def kill(broker: BrokerProcess, queue: str, number: int) -> None:
@@ -46,9 +53,10 @@ def test_dead_letters_that_are_alike_are_one_group(spark: Any, broker: BrokerPro
     found = groups(dead_letters(spark, {"url": broker.url, "queue": "DLQ"}).where(of(name)))
 
     assert [(group.count, group.cause, group.shape) for group in found] == [
-        (3, "not deliverable", "{id: number, to: text}"),
+        (3, "rejected by its consumer", "{id: number, to: text}"),
         (1, "too old", "xml <a>"),
     ]
+    assert [group.attempts for group in found] == [0, 0]
     assert {(group.origin_address, group.origin_queue) for group in found} == {(name, name)}
     assert found[0].id in render(["DLQ"], found, datetime(2027, 1, 1, tzinfo=UTC))
 
@@ -165,6 +173,57 @@ def test_what_cannot_go_home_stays_and_is_told(spark: Any, broker: BrokerProcess
 
     assert (done.sent, done.removed, list(done.problems)) == (0, 0, [f"{name}::DLQ"])
     assert message_count(broker, "DLQ") == before
+
+
+def test_a_report_says_why_and_after_how_many_attempts(spark: Any, broker: BrokerProcess, name: str) -> None:
+    """What the broker knows; and none of it goes along when the message is sent back."""
+    send(broker, name, [Message(body="x", durable=True)])
+    connection = BlockingConnection(broker.url, timeout=30)
+    receiver = connection.create_receiver(name, credit=1)
+    for _ in range(ATTEMPTS):
+        receiver.receive(timeout=30)
+        receiver.fetcher.unsettled[0].local.failed = True
+        receiver.release(delivered=True)
+    connection.close()
+
+    while message_count(broker, name):
+        pass
+
+    (found,) = groups(dead_letters(spark, {"url": broker.url, "queue": "DLQ"}).where(of(name)))
+    done = run(spark, broker, groups=(found.id,))
+
+    assert (found.attempts, found.cause) == (ATTEMPTS, f"{ATTEMPTS} attempts to deliver it failed")
+    assert f">{ATTEMPTS}</td>" in render(["DLQ"], [found], datetime(2027, 1, 1, tzinfo=UTC))
+    assert done.sent == 1
+    (message,) = receive(broker, name, 1)
+    assert not [key for key in message.annotations if "DEATH" in str(key)]
+
+
+def test_a_group_is_exported_and_removed(spark: Any, broker: BrokerProcess, name: str, tmp_path: Path) -> None:
+    """The others stay; and what was exported can be sent again."""
+    send(broker, name, [Message(body=f'{{"id": {i}}}'.encode(), id=str(i), inferred=True) for i in range(3)])
+    send(broker, name, [Message(body=b"<a/>", inferred=True)])
+    kill(broker, name, 4)
+    source, folder = {"url": broker.url, "queue": "DLQ"}, str(tmp_path / "letters")
+    before = message_count(broker, "DLQ")
+    group, other = groups(dead_letters(spark, source).where(of(name)))
+
+    counted = clear(spark, source, ClearingOptions(groups=(group.id,)))
+    exported = clear(spark, source, ClearingOptions(groups=(other.id,), path=folder))
+    assert (counted, exported) == (Cleared(selected=3), Cleared(selected=1, exported=1))
+    assert message_count(broker, "DLQ") == before
+    purged = clear(spark, source, ClearingOptions(groups=(group.id,), path=folder, removes=True))
+
+    assert purged == Cleared(selected=3, exported=3, removed=3)
+    assert message_count(broker, "DLQ") == before - 3
+    rows = spark.read.parquet(folder)
+    assert sorted(rows.select("cause", "group", "origin_address").distinct().collect()) == sorted(
+        [("rejected by its consumer", group.id, name), ("rejected by its consumer", other.id, name)]
+    )
+    again = ReplayOptions(path=folder, job=name, where="message_id = '1'", to=f"{name}.again")
+    assert replay(spark, write_options({"url": broker.url, "routingType": "anycast"}), again).sent == 1
+    (message,) = receive(broker, f"{name}.again", 1)
+    assert bytes(message.body) == b'{"id": 1}'
 
 
 def test_a_rehearsal_changes_nothing(spark: Any, broker: BrokerProcess, name: str) -> None:

@@ -1,15 +1,20 @@
 """Streaming queries: batches, limits, restarts, acknowledgement, and writing exactly once."""
 
+import json
+import re
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from proton import Message, symbol
 
+from artemis_py.cli import main
 from artemis_py.spark.options import read_options
 from artemis_py.spark.planning import Planner
 from tests.interop.broker_process import BrokerProcess
-from tests.spark.conftest import Reader, message_count, send
+from tests.spark.conftest import Reader, message_count, receive, send
 
 
 def source(spark: Any, broker: BrokerProcess, address: str, **options: object) -> Any:
@@ -44,6 +49,44 @@ def to_queue(frame: Any, broker: BrokerProcess, address: str) -> Any:
 
 def numbered(start: int, stop: int) -> list[Message]:
     return [Message(body=str(i), durable=True) for i in range(start, stop)]
+
+
+def test_the_backlog_is_reported_while_a_query_runs_and_from_its_checkpoint(
+    spark: Any, broker: BrokerProcess, name: str, tmp_path: Path, checkpoint: str
+) -> None:
+    """By a listener after each batch, and by a command that needs no session."""
+    from artemis_py.spark.listener import BacklogListener
+
+    queue = subscribe(broker, name)
+    send(broker, name, numbered(0, 5))
+    told: list[tuple[str, str, int]] = []
+    listener = BacklogListener(lambda query, found: told.extend((query, one.queue, one.behind) for one in found))
+    spark.streams.addListener(listener)
+    try:
+        frame = source(spark, broker, name, maxMessagesPerTrigger=2, ack="none")
+        finish(to_files(frame, tmp_path).queryName("lake"), checkpoint)
+        deadline = time.monotonic() + 60
+        while ("lake", queue, 0) not in told:
+            assert time.monotonic() < deadline, told
+            time.sleep(0.05)
+    finally:
+        spark.streams.removeListener(listener)
+    assert [behind for query, _, behind in told if query == "lake"][-3:] == [3, 1, 0]
+
+    send(broker, name, numbered(5, 9))
+    runner = CliRunner()
+    asked = runner.invoke(main, ["spark", "lag", "--checkpoint", checkpoint, "--url", broker.url, "--json"])
+    late = runner.invoke(main, ["spark", "lag", "--checkpoint", checkpoint, "--url", broker.url, "--max-behind", "3"])
+    all_of_it = runner.invoke(
+        main, ["spark", "lag", "--address", name, "--subscription", "lake", "--url", broker.url, "--json"]
+    )
+    unknown = runner.invoke(main, ["spark", "lag", "--queue", "nowhere", "--url", broker.url])
+
+    (row,) = json.loads(asked.stdout)
+    assert (row["queue"], row["position"], row["end"], row["behind"], row["waiting"]) == (queue, 6, 10, 4, 9)
+    assert (asked.exit_code, late.exit_code, unknown.exit_code) == (0, 1, 1)
+    assert json.loads(all_of_it.stdout)[0]["behind"] == 9
+    assert "1 queues are not at this broker" in unknown.stderr
 
 
 def test_batches_keep_the_limit_and_the_backlog_shrinks(
@@ -203,3 +246,52 @@ def test_draining_is_not_for_streams(
 
     with pytest.raises(Exception, match="mode=drain is for batch queries"):
         finish(to_files(reader.load(), tmp_path), checkpoint)
+
+
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "spark.md").read_text(encoding="utf-8")
+
+
+def example(first_line: str, broker: BrokerProcess, folder: Path) -> str:
+    """The example of the manual that begins with this line, for this broker and folder."""
+    blocks: list[str] = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    (block,) = [block for block in blocks if block.startswith(first_line)]
+    return block.replace("amqp://127.0.0.1:61616", broker.url).replace("lake/", f"{folder}/")
+
+
+def test_the_examples_of_the_manual_write(spark: Any, broker: BrokerProcess, name: str, tmp_path: Path) -> None:
+    """As printed: a batch, rows as JSON, a stream, and a batch of a stream that comes twice."""
+    subscribe(broker, name)
+    send(broker, name, numbered(1, 4))
+    subscribe(broker, f"{name}.answers")
+    for queue in ("bills", "orders"):
+        send(broker, queue, [Message(body="first")])
+    reader = spark.readStream.format("amqp").option("url", broker.url).option("address", name)
+    scope: dict[str, Any] = {"spark": spark, "orders": reader.option("subscription", "lake").load()}
+
+    for first_line in ("bills = spark.sql", "(\n    spark.sql("):
+        for _ in range(2):
+            exec(example(first_line, broker, tmp_path), scope)
+    exec(example("query = (\n    orders.selectExpr", broker, tmp_path), scope)
+    scope["query"].processAllAvailable()
+    scope["query"].stop()
+    exec(example("def answer(", broker, tmp_path), scope)
+
+    def twice(batch: Any, number: int) -> None:
+        for _ in range(2):
+            scope["answer"](batch, number)
+
+    send(broker, f"{name}.queue", [Message(body="4", reply_to=f"{name}.answers", durable=True)])
+    reader = spark.readStream.format("amqp").option("url", broker.url).option("mode", "browse")
+    frame = reader.option("queue", f"{name}.queue").load()
+    query = frame.writeStream.foreachBatch(twice).option("checkpointLocation", str(tmp_path / "twice")).start()
+    query.processAllAvailable()
+    query.stop()
+
+    bodies = [message.body for message in receive(broker, "bills", message_count(broker, "bills"))]
+    assert sorted(bodies) == ["bill for 1", "bill for 2", "bill for 3", "bill for order 7", "first"]
+    objects = receive(broker, "orders", message_count(broker, "orders"))[1:]
+    assert [json.loads(bytes(one.body)) for one in objects] == 2 * [
+        {"id": 7, "price": 19.9, "tags": ["a", "b"], "priority": "high"}
+    ]
+    answers = f"lake.{name}.answers:global"
+    assert message_count(broker, answers) == 1

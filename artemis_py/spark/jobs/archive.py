@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Final
 
 from attrs import frozen
 
-from artemis_py.spark.columns import COLUMNS
+from artemis_py.spark.columns import COLUMNS, DERIVED
 from artemis_py.spark.errors import InvalidOption
 from artemis_py.spark.jobs.running import Consumed, OnProgress, quiet, run, stream
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 DATE: Final = "date"
 PARTITION_COLUMNS: Final = (DATE, "address", "queue")
@@ -34,7 +34,7 @@ class ArchiveOptions:
     checkpoint: str | None = None
     """Folder of the checkpoint; None: `_checkpoint` in the archive, which readers of the files ignore."""
     partition_by: Sequence[str] = (DATE, "address")
-    columns: Sequence[str] = tuple(COLUMNS)
+    columns: Sequence[str] = tuple(name for name in COLUMNS if name not in DERIVED)
     """Columns of the source; those in KEPT are always added."""
     interval_s: float | None = None
     """Seconds between two batches of a continuous run; None: stop at the messages that exist now."""
@@ -48,11 +48,16 @@ def archive(
     Raises InvalidOption, and the engine's exceptions around the connector's errors.
     """
     columns, partition_by = planned(options)
-    frame = stream(spark, {**source, "columns": ",".join(columns)}).selectExpr("*", f"{_DATE} AS {DATE}")
+    frame = with_date(stream(spark, {**source, "columns": ",".join(columns)}))
     writer = frame.writeStream.format("parquet").option("path", options.path).option("compression", "zstd")
     if partition_by:
         writer = writer.partitionBy(*partition_by)
     return run(writer, options.checkpoint or f"{options.path.rstrip('/')}/_checkpoint", options.interval_s, on_progress)
+
+
+def with_date(frame: "DataFrame") -> "DataFrame":
+    """Return a frame of messages with the day by which an archive is partitioned."""
+    return frame.selectExpr("*", f"{_DATE} AS {DATE}")
 
 
 def planned(options: ArchiveOptions) -> tuple[list[str], list[str]]:

@@ -81,8 +81,17 @@ Table = tuple[list[str], list[list[object]]]
 
 
 def _facts(groups: Sequence[Group]) -> Table:
-    return ["group", "count", "origin", "cause", "sent back", "first", "last"], [
-        [group.id, group.count, origin(group), group.cause, group.redrives, _time(group.first), _time(group.last)]
+    return ["group", "count", "origin", "cause", "attempts", "sent back", "first", "last"], [
+        [
+            group.id,
+            group.count,
+            origin(group),
+            group.cause,
+            group.attempts,
+            group.redrives,
+            _time(group.first),
+            _time(group.last),
+        ]
         for group in groups
     ]
 

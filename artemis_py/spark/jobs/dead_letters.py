@@ -1,11 +1,11 @@
 """Dead letters as a table: origin, cause, shape and group of each message.
 
 The facts are annotations that the broker wrote when it moved the message (`x-opt-ORIG-ADDRESS`, `x-opt-ORIG-QUEUE`,
-`x-opt-ACTUAL-EXPIRY`) or that a sink wrote when it was rejected, and properties in which other brokers and frameworks
-give a reason. Reading changes nothing.
+`x-opt-ACTUAL-EXPIRY`, `x-opt-DEATH-CAUSE`, `-TIME` and `-ATTEMPTS`) or that a sink wrote when it was rejected, and
+properties in which other brokers and frameworks give a reason. Reading changes nothing.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
@@ -13,7 +13,16 @@ from attrs import frozen
 from pyspark.sql import functions
 from pyspark.sql.functions import udf
 
-from artemis_amqp.engine.extensions import ACTUAL_EXPIRY, ORIGINAL_ADDRESS, ORIGINAL_QUEUE, REDRIVE_COUNT, REJECT_REASON
+from artemis_amqp.engine.extensions import (
+    ACTUAL_EXPIRY,
+    DEATH_ATTEMPTS,
+    DEATH_CAUSE,
+    DEATH_TIME,
+    ORIGINAL_ADDRESS,
+    ORIGINAL_QUEUE,
+    REDRIVE_COUNT,
+    REJECT_REASON,
+)
 from artemis_py.spark.data_source import NAME
 from artemis_py.spark.jobs.fingerprint import fingerprint, sample, shape
 
@@ -55,8 +64,10 @@ FACTS: Final[Mapping[str, str]] = {
     "origin_address": f"annotations['{ORIGINAL_ADDRESS}']",
     "origin_queue": f"annotations['{ORIGINAL_QUEUE}']",
     "cause": f"CASE WHEN {_EXPIRED} IS NOT NULL THEN 'expired' "
-    f"ELSE coalesce(annotations['{REJECT_REASON}'], {_REASONS}, 'not deliverable') END",
-    "died_at": f"coalesce(timestamp_millis(cast({_EXPIRED} AS bigint)), enqueued_time, creation_time)",
+    f"ELSE coalesce(annotations['{REJECT_REASON}'], {_REASONS}, annotations['{DEATH_CAUSE}'], 'not deliverable') END",
+    "attempts": f"cast(annotations['{DEATH_ATTEMPTS}'] AS bigint)",
+    "died_at": f"coalesce(timestamp_millis(cast({_EXPIRED} AS bigint)), "
+    f"timestamp_millis(cast(annotations['{DEATH_TIME}'] AS bigint)), enqueued_time, creation_time)",
     "redrives": f"coalesce(cast(annotations['{REDRIVE_COUNT}'] AS bigint), 0)",
 }
 """Columns derived from what the broker wrote, as SQL on the columns of the source."""
@@ -76,6 +87,8 @@ class Group:
     shape: str
     """Shape of the body, see `fingerprint`."""
     content_type: str | None
+    attempts: int | None
+    """Largest number of failed deliveries before one of them died; None: the broker did not say."""
     redrives: int
     """Largest number of times that one of them was sent back before."""
     first: datetime | None
@@ -121,6 +134,7 @@ def groups(frame: "DataFrame", limit: int = 200) -> list[Group]:
             functions.count("*").alias("count"),
             functions.first("shape").alias("shape"),
             functions.first("content_type").alias("content_type"),
+            functions.max("attempts").alias("attempts"),
             functions.max("redrives").alias("redrives"),
             functions.min("died_s").alias("first"),
             functions.max("died_s").alias("last"),
@@ -131,6 +145,7 @@ def groups(frame: "DataFrame", limit: int = 200) -> list[Group]:
             functions.sum("count").alias("count"),
             functions.first("shape").alias("shape"),
             functions.first("content_type").alias("content_type"),
+            functions.max("attempts").alias("attempts"),
             functions.max("redrives").alias("redrives"),
             functions.min("first").alias("first"),
             functions.max("last").alias("last"),
@@ -152,6 +167,7 @@ def groups(frame: "DataFrame", limit: int = 200) -> list[Group]:
             fingerprint=row["fingerprint"],
             shape=row["shape"],
             content_type=row["content_type"],
+            attempts=row["attempts"],
             redrives=row["redrives"],
             first=_moment(row["first"]),
             last=_moment(row["last"]),
@@ -162,6 +178,13 @@ def groups(frame: "DataFrame", limit: int = 200) -> list[Group]:
         )
         for row in found.collect()
     ]
+
+
+def chosen(frame: "DataFrame", where: str | None, ids: Sequence[str]) -> "DataFrame":
+    """Return the rows of a frame from `with_facts` that a condition and ids of groups select; no ids: all groups."""
+    if where is not None:
+        frame = frame.where(where)
+    return frame.where(functions.col("group").isin(*ids)) if ids else frame
 
 
 def _at(seconds: int) -> datetime:

@@ -8,7 +8,7 @@ stops a message that dies again and again.
 
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from attrs import define, evolve, field, frozen
@@ -16,7 +16,7 @@ from pyspark.sql import functions
 
 from artemis_py.spark.connection import Broker
 from artemis_py.spark.errors import InvalidOption
-from artemis_py.spark.jobs.dead_letters import dead_letters
+from artemis_py.spark.jobs.dead_letters import chosen, dead_letters
 from artemis_py.spark.jobs.resending import Outcome, Resending, resend
 from artemis_py.spark.jobs.running import OnProgress, Progress, quiet
 from artemis_py.spark.management import Heads, Management
@@ -98,7 +98,7 @@ def redrive(
         if left is not None and left <= 0:
             break
         # Persisted, so that it is read once, and the messages that are counted are those that are sent.
-        frame = _part(spark, source, heads, part).persist()
+        frame = letters_of(spark, source, heads, part).persist()
         try:
             _count(frame, options, result)
             if not options.is_rehearsal:
@@ -128,7 +128,7 @@ def wanted(frame: "DataFrame", options: RedriveOptions, node: str, part: Range) 
     target = _origin() if options.to is None else functions.lit(options.to)
     name = f"redrive:{node}:{part.queue_id}:"
     return (
-        chosen(frame, options)
+        chosen(frame, options.where, options.groups)
         .where(functions.col("redrives") < options.max_redrives)
         .withColumns(
             {
@@ -148,13 +148,6 @@ def _oldest(rows: "DataFrame", number: int) -> "DataFrame":
     return rows.orderBy("sequence").limit(number).coalesce(1).sortWithinPartitions("target", "sequence")
 
 
-def chosen(frame: "DataFrame", options: RedriveOptions) -> "DataFrame":
-    """Return the rows that the options select."""
-    if options.where is not None:
-        frame = frame.where(options.where)
-    return frame.where(functions.col("group").isin(*options.groups)) if options.groups else frame
-
-
 def _origin() -> "Column":
     """Return the queue in which a message died; one with the name of its address is reached by the address alone."""
     return functions.expr(
@@ -163,7 +156,8 @@ def _origin() -> "Column":
     )
 
 
-def _part(spark: "SparkSession", source: Mapping[str, str], heads: Heads, part: Range) -> "DataFrame":
+def letters_of(spark: "SparkSession", source: Mapping[str, str], heads: Heads, part: Range) -> "DataFrame":
+    """Return the dead letters of one part, with their facts."""
     key = key_of(heads.node, part.address, part.queue)
     bounds = {
         name: json.dumps(Offset({key: Position(part.queue_id, number)}).written())
@@ -177,7 +171,7 @@ def _count(frame: "DataFrame", options: RedriveOptions, result: Redriven) -> Non
     origin = functions.lit(options.to) if options.to is not None else functions.col("origin_address")
     is_looping = functions.col("redrives") >= options.max_redrives
     row = (
-        chosen(frame, options)
+        chosen(frame, options.where, options.groups)
         .agg(
             functions.count("*").alias("selected"),
             functions.count_if(is_looping).alias("looping"),
@@ -201,12 +195,18 @@ def _add(result: Redriven, outcomes: list[Outcome]) -> None:
 
 def _acknowledge(reading: ReadOptions, part: Range, outcomes: list[Outcome], result: Redriven) -> None:
     sequences = sorted(sequence for outcome in outcomes for _, sequence in outcome.sequences)
-    if sequences:
-        result.removed += Broker(reading.connection).run(
-            lambda connection: Management(connection, reading.connection.idle_timeout_s).acknowledge_numbers(
-                part, sequences
-            )
+    result.removed += acknowledge(reading, part, sequences)
+
+
+def acknowledge(reading: ReadOptions, part: Range, sequences: Sequence[int]) -> int:
+    """Remove dead letters of one part by their numbers; return how many there were. Raises SparkError."""
+    if not sequences:
+        return 0
+    return Broker(reading.connection).run(
+        lambda connection: Management(connection, reading.connection.idle_timeout_s).acknowledge_numbers(
+            part, sequences
         )
+    )
 
 
 def _check(options: RedriveOptions) -> None:

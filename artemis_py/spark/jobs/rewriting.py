@@ -35,6 +35,7 @@ _CODES: Final = {"amqp:properties:list": _PROPERTIES, "amqp:application-properti
 _OF_THE_BROKER: Final = (
     extensions.SEQUENCE_NUMBER,
     extensions.ORIGINAL,
+    extensions.DEATH,
     extensions.ACTUAL_EXPIRY,
     extensions.ENQUEUED_TIME,
     extensions.INGRESS_TIME,

@@ -38,6 +38,11 @@ ORIGINAL: Final = "x-opt-ORIG-"
 ORIGINAL_ADDRESS: Final = Symbol("x-opt-ORIG-ADDRESS")
 ORIGINAL_QUEUE: Final = Symbol("x-opt-ORIG-QUEUE")
 ACTUAL_EXPIRY: Final = Symbol("x-opt-ACTUAL-EXPIRY")
+DEATH: Final = "x-opt-DEATH-"
+"""Prefix of annotations that say why, when and after how many attempts a message became a dead letter."""
+DEATH_CAUSE: Final = Symbol("x-opt-DEATH-CAUSE")
+DEATH_TIME: Final = Symbol("x-opt-DEATH-TIME")
+DEATH_ATTEMPTS: Final = Symbol("x-opt-DEATH-ATTEMPTS")
 
 # --- annotations that the broker reads ---
 

@@ -1,20 +1,35 @@
 """Messages as rows. Proton writes the messages: what it means, the columns must say."""
 
+import json
 from uuid import UUID
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from proton import Message, char, int32, symbol, timestamp, ubyte, uint, ulong
+from proton import (
+    UNDESCRIBED,
+    Array,
+    Data,
+    Message,
+    char,
+    decimal32,
+    float32,
+    int32,
+    symbol,
+    timestamp,
+    ubyte,
+    uint,
+    ulong,
+)
 
 from artemis_amqp.engine.codec import encode_value
 from artemis_amqp.engine.types import Described, Symbol, ULong
 from artemis_amqp.messages.delivery import annotations_bytes
 from artemis_py.errors import MalformedFrame
-from artemis_py.spark.columns import COLUMNS
+from artemis_py.spark.columns import COLUMNS, DERIVED
 from artemis_py.spark.decoding import Rows, printed
 
-EVERYTHING = frozenset(COLUMNS) - {"address", "queue", "sequence"}
+EVERYTHING = frozenset(COLUMNS) - {"address", "queue", "sequence"} - DERIVED
 
 
 def row(payload: bytes, *names: str) -> dict[str, object]:
@@ -219,3 +234,73 @@ def test_sections_may_be_named_in_full() -> None:
 
     assert row(payload, "body")["body"] == b"x"
     assert row(encode_value(Described(ULong(2**40), b"x")), "body")["body"] is None
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ({"a": [1, 2.5, None, True], 7: "ü"}, {"a": [1, 2.5, None, True], "7": "ü"}),
+        ([1, ["x"]], [1, ["x"]]),
+        ("text", "text"),
+        (b"\xff\x00", "/wA="),
+        (timestamp(1_800_000_000_123), "2027-01-15T08:00:00.123Z"),
+        (timestamp(2**60), 2**60),
+        (UUID(int=5), "00000000-0000-0000-0000-000000000005"),
+        (decimal32(0), "0E-101"),
+        (float("nan"), "NaN"),
+        (float("-inf"), "-Infinity"),
+        (float32(0.1), 0.1),
+        (symbol("s"), "s"),
+        (True, True),
+        (Array(UNDESCRIBED, Data.INT, 1, 2), [1, 2]),
+    ],
+)
+def test_a_body_keeps_its_types_as_json(body: object, expected: object) -> None:
+    found = row(Message(body=body).encode(), "body_json")["body_json"]
+
+    assert json.loads(str(found)) == expected
+
+
+def test_several_body_sections_are_one_body() -> None:
+    data = b"\x00\x53\x75\xa0\x01a" * 2
+    items = b"\x00\x53\x76\xc0\x03\x01\x54\x07" * 2
+
+    assert json.loads(str(row(data, "body_json")["body_json"])) == "YWE="
+    assert json.loads(str(row(items, "body_json")["body_json"])) == [7, 7]
+    assert row(b"", "body_json")["body_json"] is None
+
+
+def test_properties_keep_their_types_as_json() -> None:
+    """The map has only texts."""
+    message = Message(body=None, properties={"n": ulong(5), "t": True, "f": 1.5, "s": "5", "none": None, "b": b"x"})
+
+    found = row(message.encode(), "properties_json")["properties_json"]
+
+    assert json.loads(str(found)) == {"n": 5, "t": True, "f": 1.5, "s": "5", "none": None, "b": "eA=="}
+    assert row(Message(body=None).encode(), "properties_json")["properties_json"] is None
+
+
+def test_a_delivery_that_fails_becomes_a_row_with_its_number_and_octets() -> None:
+    """Whatever it had left in the columns until then is gone, and the rows around it are whole."""
+    rows = Rows(frozenset(COLUMNS) - {"queue"})
+    good = annotations_bytes(b"", 6, None) + bytes(Message(body="x", subject="s", properties={"k": "v"}).encode())
+    broken = (
+        annotations_bytes(b"", 7, None)
+        + b"\x00\x53\x73\xc0\x06\x02\xa1\x01m\x40"
+        + (b"\x00\x53\x74\xc1\x08\x04\xa1\x01a\x40\xa1\x01b\xff\x00\x53\x77\xa1\x01x")
+    )
+
+    rows.add(good)
+    with pytest.raises(MalformedFrame):
+        rows.add(broken)
+    rows.add_failed(broken, "why")
+    rows.add(annotations_bytes(b"", 8, None) + bytes(Message(body="y", properties={"l": "w"}).encode()))
+
+    assert (rows.count, rows.sequences) == (3, [6, 7, 8])
+    assert rows.columns["error"] == [None, "why", None]
+    assert rows.columns["subject"] == ["s", None, None]
+    assert rows.columns["body"] == [b"x", None, b"y"]
+    assert rows.columns["message"][1] == broken
+    assert (rows.keys["properties"], rows.items["properties"]) == (["k", "l"], ["v", "w"])
+    assert rows.ends["properties"] == [0, 1, 1, 2]
+    assert {len(column) for name, column in rows.columns.items() if name not in (*rows.ends, "sequence")} == {3}

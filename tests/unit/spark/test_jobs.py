@@ -114,7 +114,13 @@ def test_new_times_are_given_to_a_message_without_properties() -> None:
 
 
 def test_what_brokers_noted_does_not_go_along() -> None:
-    printed = {"x-opt-sequence-number": "5", "x-opt-ORIG-ADDRESS": "a", "x-opt-jms-msg-type": "5", "mine": "x"}
+    printed = {
+        "x-opt-sequence-number": "5",
+        "x-opt-ORIG-ADDRESS": "a",
+        "x-opt-DEATH-CAUSE": "rejected",
+        "x-opt-jms-msg-type": "5",
+        "mine": "x",
+    }
 
     kept = clients_annotations(printed)
 
@@ -232,6 +238,7 @@ def group(**changed: Any) -> Group:
         "fingerprint": "abcdef0123",
         "shape": "text",
         "content_type": None,
+        "attempts": 3,
         "redrives": 0,
         "first": datetime(2027, 1, 1, tzinfo=UTC),
         "last": datetime(2027, 1, 2, tzinfo=UTC),

@@ -78,6 +78,10 @@ def test_what_cannot_be_meant_is_refused_with_what_could_be(given: dict[str, str
         ({"onReject": "deadletter", "errorAddress": ""}, "needs the option errorAddress"),
         ({"onReject": "deadletter", "errorAddress": "a", "address": "a"}, "options address and errorAddress"),
         ({"onReject": "keep"}, "must be fail or drop or deadletter"),
+        ({"epoch": "5"}, "option epoch needs the option jobId"),
+        ({"epoch": "5", "jobId": "j", "idempotence": "source"}, "option epoch is for idempotence=epoch, not source"),
+        ({"epoch": "-5", "jobId": "j"}, "option epoch '-5': must not be negative"),
+        ({"fields": "subject"}, "option fields is for payload=json, not payload=body"),
     ],
 )
 def test_what_a_sink_cannot_do_is_refused(given: dict[str, str], reason: str) -> None:
