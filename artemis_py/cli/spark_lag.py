@@ -64,6 +64,6 @@ def lag(
     print_json(rows) if json_wanted else print_table(rows, COLUMNS)
     unknown = len(wanted) - sum(one.end is not None for one in found)
     if unknown:
-        click.echo(f"{unknown} queues are not at this broker", err=True)
+        click.echo(f"{unknown} of {len(wanted)} queues are not at this broker", err=True)
     if unknown or (max_behind is not None and any((one.behind or 0) > max_behind for one in found)):
         raise click.exceptions.Exit(1)

@@ -53,6 +53,11 @@ COLUMNS: Final[dict[str, tuple[str, ...]]] = {
 }
 """Columns that a sink understands, and the types that each may have."""
 
+OUTSIDE_OF_MESSAGE: Final = frozenset(
+    ("address", "durable", "priority", "ttl_ms", "delay_ms", "scheduled_time", "duplicate_id", "queue", "sequence")
+)
+"""Columns that matter for a message that is sent as it is encoded."""
+
 PAYLOAD_COLUMNS: Final = ("body", "message")
 
 SOURCE_ONLY: Final = frozenset(
@@ -123,17 +128,16 @@ def field_columns(names: list[str], options: WriteOptions) -> list[str]:
     """Return the columns that fields of the message, its address or its id are made of."""
     if options.payload == "arrow":
         return []
-    used = [name for name in names if name not in PAYLOAD_COLUMNS and (name in COLUMNS or name in SOURCE_ONLY)]
-    if options.payload != "json":
-        return [name for name in used if name in COLUMNS or options.idempotence == "source"]
-    needed = set(options.fields)
-    if options.address is None:
-        needed.add("address")
-    if options.idempotence == "column":
-        needed.add("duplicate_id")
-    elif options.idempotence == "source":
+    needed = {name for name in COLUMNS if name not in PAYLOAD_COLUMNS}
+    if options.payload == "json":
+        needed = set(options.fields)
+        if options.address is None:
+            needed.add("address")
+        if options.idempotence == "column":
+            needed.add("duplicate_id")
+    if options.idempotence == "source":
         needed |= {"queue", "sequence"}
-    return [name for name in used if name in needed]
+    return [name for name in names if name in needed]
 
 
 class Encoder:
@@ -149,7 +153,11 @@ class Encoder:
         if self._options.payload == "arrow":
             yield self._one_message(batch)
             return
-        columns = {name: _values(batch, name) for name in field_columns(batch.schema.names, self._options)}
+        names = field_columns(batch.schema.names, self._options)
+        if self._options.payload == "message":
+            # The bare message is fixed: the other columns cannot change it.
+            names = [name for name in names if name in OUTSIDE_OF_MESSAGE]
+        columns = {name: _values(batch, name) for name in names}
         rows = RowEncoder(self._options, self._writer, columns, self._payloads(batch), self._headers)
         message = rows.message
         for row in range(batch.num_rows):

@@ -138,6 +138,23 @@ def test_a_value_that_a_field_cannot_have_is_named_with_row_and_column(column: s
     assert reason in str(raised.value)
 
 
+def test_a_whole_message_is_sent_as_it_is() -> None:
+    """Header and annotations are those of the columns; the columns of its fields are not looked at."""
+    encoded_message = bytes(Message(body="x", subject="its own").encode())
+    bare = encoded_message[encoded_message.index(b"\x00\x53\x73") :]
+    batch = pa.RecordBatch.from_pydict(
+        {"message": [bare], "priority": [7], "subject": ["other"], "group_sequence": [-1], "duplicate_id": ["d"]}
+    )
+    options = write_options({"address": "a", "payload": "message", "idempotence": "column"})
+
+    (one,) = Encoder(options, "w").messages(batch)
+    message = Message()
+    message.decode(one.head + one.bare)
+
+    assert (one.bare, message.subject, message.priority) == (bare, "its own", 7)
+    assert message.annotations == {"_AMQ_DUPL_ID": "d"}
+
+
 def test_an_object_has_all_columns_but_the_fields() -> None:
     """Whatever their names: those of options and fields of a message are names of columns like any other."""
     names = ["address", "subject", "to", "priority", "queue", "sequence", "body", "properties"]

@@ -86,7 +86,7 @@ def test_the_backlog_is_reported_while_a_query_runs_and_from_its_checkpoint(
     assert (row["queue"], row["position"], row["end"], row["behind"], row["waiting"]) == (queue, 6, 10, 4, 9)
     assert (asked.exit_code, late.exit_code, unknown.exit_code) == (0, 1, 1)
     assert json.loads(all_of_it.stdout)[0]["behind"] == 9
-    assert "1 queues are not at this broker" in unknown.stderr
+    assert "1 of 1 queues are not at this broker" in unknown.stderr
 
 
 def test_batches_keep_the_limit_and_the_backlog_shrinks(
