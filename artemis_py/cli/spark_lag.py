@@ -1,16 +1,15 @@
 """`artemis-py spark lag`: how far a streaming query is behind. It needs neither PySpark nor Java."""
 
+from typing import Final
+
 import click
 from attrs import asdict
 
 from artemis_py.cli.client import Target, target_options
 from artemis_py.cli.render import print_json, print_table
 from artemis_py.cli.spark_job import as_json, connection_options, connector_errors, names
-from artemis_py.spark.lag import committed, heads_of, lags
-from artemis_py.spark.offsets import Offset, names_of
-from artemis_py.spark.options import ConnectionOptions, connection_of
 
-COLUMNS = {
+COLUMNS: Final = {
     "address": "ADDRESS",
     "queue": "QUEUE",
     "position": "READ UP TO",
@@ -47,8 +46,13 @@ def lag(
         raise click.UsageError("give --checkpoint, --address with --subscription, or --queue")
     if (address is None) != (subscription is None):
         raise click.UsageError("give --address and --subscription together")
+    # Imported here, because the other commands do without a client for AMQP.
+    from artemis_py.spark.lag import committed, heads_of, lags
+    from artemis_py.spark.offsets import Offset, names_of
+    from artemis_py.spark.options import connection_of
+
     with connector_errors():
-        options: ConnectionOptions = connection_of(connection_options(target))
+        options = connection_of(connection_options(target))
         offset = Offset()
         if checkpoint is not None:
             batch, offset = committed(checkpoint)

@@ -134,3 +134,13 @@ def test_what_is_not_allowed_is_one_line(
     (line,) = failed.stderr.strip().splitlines()
     assert re.match(f"Error: .*{reason}", line)
     assert "secret" not in failed.output
+
+
+def test_a_replay_that_may_not_commit_is_refused_before_it_reads(
+    spark: Any, secure: BrokerProcess, tmp_path: Path
+) -> None:
+    """The archive is not there; a replay that read first would say so."""
+    failed = run(secure, "writer", "secret-2", "replay", "--in", tmp_path / "none", "--job-id", "r")
+
+    assert failed.exit_code == 1
+    assert "nothing was sent, because no epoch could be committed" in failed.stderr

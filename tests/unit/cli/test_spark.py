@@ -27,6 +27,18 @@ def test_help_needs_no_spark() -> None:
     assert "telemetry" in run("--help").output
 
 
+def test_a_lag_needs_no_spark() -> None:
+    script = (
+        "import sys; sys.modules.update(pyspark=None, pyarrow=None); from artemis_py.cli import main; "
+        "main(['spark', 'lag', '--checkpoint', '/nowhere'])"
+    )
+
+    done = subprocess.run([sys.executable, "-c", script], check=False, capture_output=True, text=True)
+
+    assert done.returncode == 2
+    assert "/nowhere is no checkpoint of a query: it has no folder offsets" in done.stderr
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
