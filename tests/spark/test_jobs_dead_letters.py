@@ -62,19 +62,19 @@ def test_dead_letters_that_are_alike_are_one_group(spark: Any, broker: BrokerPro
 
 
 def test_rows_that_a_sink_could_not_send_are_dead_letters(spark: Any, broker: BrokerProcess, name: str) -> None:
-    """With the reason; and they can be sent home, where they are as if nothing had been."""
-    frame = spark.sql("SELECT 'short' AS body UNION ALL SELECT repeat('long', 50)")
+    """With the reason, whose numbers make no group of their own; and they can be sent home, as if nothing had been."""
+    frame = spark.sql("SELECT 'short' AS body UNION ALL SELECT repeat('long', 50) UNION ALL SELECT repeat('long', 60)")
     options = {"url": broker.url, "address": name, "routingType": "anycast", "maxMessageBytes": "100"}
     frame.write.format("amqp").options(**options, onReject="deadletter", errorAddress="DLQ").mode("append").save()
 
     found = groups(dead_letters(spark, {"url": broker.url, "queue": "DLQ"}).where(of(name)))
     done = run(spark, broker, where=of(name))
 
-    assert [group.count for group in found] == [1]
+    assert [group.count for group in found] == [2]
     assert found[0].cause.endswith("bytes, maxMessageBytes is 100")
-    assert (done.sent, done.removed) == (1, 1)
-    messages = receive(broker, name, 2)
-    assert {message.body for message in messages} == {"short", "long" * 50}
+    assert (done.sent, done.removed) == (2, 2)
+    messages = receive(broker, name, 3)
+    assert {message.body for message in messages} == {"short", "long" * 50, "long" * 60}
     assert all("x-opt-reject-reason" not in (message.annotations or {}) for message in messages)
 
 

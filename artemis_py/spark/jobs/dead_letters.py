@@ -58,7 +58,9 @@ COLUMNS: Final = (
 
 _REASONS: Final = ", ".join(f"properties['{name}']" for name in REASON_PROPERTIES)
 _EXPIRED: Final = f"annotations['{ACTUAL_EXPIRY}']"
-_GROUP: Final = ("origin_address", "origin_queue", "cause", "fingerprint")
+_GROUP: Final = ("origin_address", "origin_queue", "cause_shape", "fingerprint")
+_DETAIL: Final = "[0-9a-fA-F]{8}(?:-?[0-9a-fA-F]{4}){3}-?[0-9a-fA-F]{12}|[0-9]+"
+"""Ids and numbers in a cause: `order 17 is unknown` and `order 18 is unknown` are one cause."""
 
 FACTS: Final[Mapping[str, str]] = {
     "origin_address": f"annotations['{ORIGINAL_ADDRESS}']",
@@ -83,6 +85,7 @@ class Group:
     origin_address: str | None
     origin_queue: str | None
     cause: str
+    """Cause of one of them; the others may have other numbers and ids in it."""
     fingerprint: str
     shape: str
     """Shape of the body, see `fingerprint`."""
@@ -107,11 +110,12 @@ def dead_letters(spark: "SparkSession", source: Mapping[str, str]) -> "DataFrame
 
 
 def with_facts(frame: "DataFrame") -> "DataFrame":
-    """Return a frame with the columns of FACTS, `shape`, `fingerprint` and `group`, the id of the group, added."""
+    """Return a frame with the columns of FACTS, `cause_shape`, `shape`, `fingerprint` and the group's id, `group`."""
     body_shape = udf(shape, "string", useArrow=False)
     key = udf(fingerprint, "string", useArrow=False)
     return (
         frame.withColumns({name: functions.expr(text) for name, text in FACTS.items()})
+        .withColumn("cause_shape", functions.regexp_replace("cause", _DETAIL, "#"))
         .withColumn("shape", body_shape("body", "body_type"))
         .withColumn("fingerprint", key("content_type", functions.map_keys("properties"), "shape"))
         .withColumn("group", functions.expr(f"substr(sha2(concat_ws('\\n', {', '.join(_nulls())}), 256), 1, 10)"))
@@ -132,6 +136,7 @@ def groups(frame: "DataFrame", limit: int = 200) -> list[Group]:
         .groupBy("group", *_GROUP, "hour")
         .agg(
             functions.count("*").alias("count"),
+            functions.min("cause").alias("cause"),
             functions.first("shape").alias("shape"),
             functions.first("content_type").alias("content_type"),
             functions.max("attempts").alias("attempts"),
@@ -143,6 +148,7 @@ def groups(frame: "DataFrame", limit: int = 200) -> list[Group]:
         .groupBy("group", *_GROUP)
         .agg(
             functions.sum("count").alias("count"),
+            functions.min("cause").alias("cause"),
             functions.first("shape").alias("shape"),
             functions.first("content_type").alias("content_type"),
             functions.max("attempts").alias("attempts"),
