@@ -6,11 +6,9 @@ to recover or to compact. A commit that failed may or may not have reached the d
 only once, so nothing is retried after it.
 """
 
-import fcntl
 import mmap
 import os
 import shutil
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from threading import Lock
@@ -29,6 +27,7 @@ from artemis_py.store import schema
 from artemis_py.store.batch import Batch
 from artemis_py.store.condition import Damage, examine, has_note, leave_note, remove_note
 from artemis_py.store.failure import reason_of
+from artemis_py.store.folder_lock import FolderLock
 from artemis_py.store.large import body_files
 from artemis_py.store.last_values import Found, look_up
 from artemis_py.store.pages import PageReader
@@ -38,7 +37,6 @@ from artemis_py.store.writer import DROP_SLICE, PAGE_BYTES, Writer
 LOGGER: Final = named_logger(__name__)
 
 FILE_NAME: Final = "data.mdb"
-LOCK_NAME: Final = "broker.lock"
 NEW_NAME: Final = "new"
 """Folder in which a new file is built before it is moved to its place."""
 
@@ -46,9 +44,6 @@ DAMAGED_SUFFIX: Final = ".damaged"
 """Suffix of a file that was set aside; from the second such file on, a number follows."""
 
 MAX_PROBLEMS_LOGGED: Final = 20
-
-LOCK_ATTEMPTS: Final = 3
-LOCK_PAUSE_S: Final = 0.01
 
 # The map only reserves address space; the file grows with its content. The map is doubled when it is used up.
 INITIAL_MAP_BYTES: Final = 1 << 30
@@ -86,46 +81,6 @@ def sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-class FolderLock:
-    """The right to use a data folder, which one process at a time can have."""
-
-    def __init__(self, folder: Path, setting: str = "journal-directory") -> None:
-        """Lock the folder, which the option `setting` names.
-
-        Raises StoreError if another broker uses the folder, or if it cannot be written.
-        """
-        path = folder / LOCK_NAME
-        try:
-            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        except OSError as error:
-            raise StoreError(f"{path} cannot be written: {error.strerror}") from error
-        try:
-            self._lock()
-        except OSError as error:
-            owner = os.read(self._file, 32).decode("ascii", "replace").strip() or "unknown"
-            os.close(self._file)
-            raise StoreError(
-                f"{folder} is used by another broker (process {owner}); stop that one, or give this one a "
-                f"{setting} of its own"
-            ) from error
-        os.ftruncate(self._file, 0)
-        os.write(self._file, f"{os.getpid()}\n".encode())
-
-    def _lock(self) -> None:
-        """Lock the file, in several attempts: commands that look for a broker lock it for a moment. Raises OSError."""
-        for _ in range(LOCK_ATTEMPTS - 1):
-            try:
-                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return
-            except OSError:
-                time.sleep(LOCK_PAUSE_S)
-        fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-
-    def release(self) -> None:
-        """Let other processes use the folder."""
-        os.close(self._file)
 
 
 class Environment:

@@ -19,7 +19,7 @@ from typing import Final
 from artemis_py.core.messages.large_body import LargeBody
 from artemis_py.errors import StoreError
 from artemis_py.store import schema
-from artemis_py.store.environment import FolderLock
+from artemis_py.store.folder_lock import FolderLock
 from artemis_py.store.large import FileReader, body_files, body_path, check_file
 from artemis_py.store.lmdb import LARGE_MESSAGES_NAME
 from artemis_py.storetools.snapshot import Snapshot, opened

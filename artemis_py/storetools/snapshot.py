@@ -19,7 +19,8 @@ from artemis_py.store import schema
 from artemis_py.store.condition import Damage, examine, examine_in_use
 from artemis_py.store.condition import is_in_use as has_lock
 from artemis_py.store.definitions import queue_name, recovered_address, recovered_queue
-from artemis_py.store.environment import FILE_NAME, LOCK_NAME, map_size_for
+from artemis_py.store.environment import FILE_NAME, map_size_for
+from artemis_py.store.folder_lock import LOCK_NAME
 from artemis_py.store.page_file import PageFile
 from artemis_py.store.salvage import values
 

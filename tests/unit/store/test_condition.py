@@ -10,7 +10,8 @@ from artemis_py.core.queues.settlement import acknowledge
 from artemis_py.errors import StoreError
 from artemis_py.store import condition, schema
 from artemis_py.store.condition import NOTE_NAME, NothingKnown, examine, examine_in_use, is_in_use
-from artemis_py.store.environment import DAMAGED_SUFFIX, FILE_NAME, LOCK_NAME, Environment
+from artemis_py.store.environment import DAMAGED_SUFFIX, FILE_NAME, Environment
+from artemis_py.store.folder_lock import LOCK_NAME
 from artemis_py.store.lmdb import LARGE_MESSAGES_NAME
 from artemis_py.store.page_file import Meta, PageFile
 from artemis_py.store.structure import Walk

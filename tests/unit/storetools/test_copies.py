@@ -9,7 +9,8 @@ import pytest
 from artemis_py.errors import StoreError
 from artemis_py.store import schema
 from artemis_py.store.condition import NOTE_NAME
-from artemis_py.store.environment import FILE_NAME, LOCK_NAME, NEW_NAME, FolderLock
+from artemis_py.store.environment import FILE_NAME, NEW_NAME
+from artemis_py.store.folder_lock import LOCK_NAME, FolderLock
 from artemis_py.store.large import body_files
 from artemis_py.store.lmdb import LARGE_MESSAGES_NAME
 from artemis_py.storetools import bodies as bodies_module

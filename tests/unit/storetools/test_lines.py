@@ -10,7 +10,8 @@ from artemis_py.core.messages.builtin_format import PLAIN_FORMAT
 from artemis_py.core.queues.consumer import RELEASED
 from artemis_py.errors import StoreError
 from artemis_py.store import schema
-from artemis_py.store.environment import Environment, FolderLock
+from artemis_py.store.environment import Environment
+from artemis_py.store.folder_lock import FolderLock
 from artemis_py.storetools import export as export_module
 from artemis_py.storetools import intake
 from artemis_py.storetools.check import check_folder
