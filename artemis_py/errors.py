@@ -76,6 +76,18 @@ class ExchangeExists(Refusal):
     """An exchange of this name exists already."""
 
 
+class NoSuchHost(Refusal):
+    """The virtual host does not exist."""
+
+
+class HostExists(Refusal):
+    """A virtual host of this name, or for this host name, exists already."""
+
+
+class HostStopped(Refusal):
+    """The virtual host is stopped, or is being deleted: nobody may connect to it."""
+
+
 class NoRoute(Refusal):
     """No queue gets the message, and the exchange or the client wants to know."""
 
@@ -86,7 +98,7 @@ class NoRoute(Refusal):
 
 
 class QueueExists(Refusal):
-    """A queue of this name already exists; names are unique in the whole broker."""
+    """A queue of this name already exists; names are unique in the broker, or in its virtual host."""
 
 
 class InUse(Refusal):

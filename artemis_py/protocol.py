@@ -7,16 +7,18 @@ the loop. Managers are found through the entry point group `artemis_py.protocols
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
-from typing import Final, Protocol
+from typing import Final, Generic, Protocol, TypeVar
 
 from attrs import frozen
 
 from artemis_py.core.messages.message import Message, MessageFormat
 from artemis_py.core.queues.dispatcher import RESERVE_PARTS, TABLES_PARTS
 from artemis_py.core.queues.queue import Queue
-from artemis_py.core.queues.storage import Storage
+from artemis_py.core.queues.storage import RecordStorage
 from artemis_py.core.runtime.access import Subject
 from artemis_py.core.services.domains import Domains
+from artemis_py.core.services.services import Services
+from artemis_py.core.services.virtual_hosts import VirtualHost, VirtualHosts
 from artemis_py.core.settings.broker_settings import BrokerSettings
 from artemis_py.core.settings.declaration import Option
 
@@ -89,6 +91,8 @@ class ConnectionContext:
     authenticator: Authenticator
     parameters: object = None
     """Result of the protocol's `read_parameters` for the acceptor. None: all parameters have their defaults."""
+    virtual_host: str = ""
+    """Virtual host of a client that names none, or that names a host which is no virtual one; empty: the default."""
     wake: Callable[[], None]
     """Tells the transport that there is output, or a new deadline, outside of a call from the transport."""
     read: Callable[[bool], None] = lambda goes_on: None
@@ -197,7 +201,7 @@ class ProtocolManager(Protocol):
 class Records:
     """Keeps keys and values of a protocol through restarts, in one space of the store."""
 
-    def __init__(self, storage: Storage, space: str) -> None:
+    def __init__(self, storage: RecordStorage, space: str) -> None:
         self._storage: Final = storage
         self._space: Final = space
 
@@ -216,10 +220,15 @@ class Host:
     Clients are served through `sessions`, which check permissions; the protocol needs the rest for itself.
     """
 
-    def __init__(self, domains: Domains) -> None:
+    def __init__(self, domains: Domains, hosts: VirtualHosts | None = None, services: Services | None = None) -> None:
+        """Create it for the default domain, or for that of other `services`; see `Siblings`."""
         self.domains: Final = domains
         """Services of each namespace of addresses, by the host name that a client asks for."""
-        services = domains.default
+        self.hosts: Final = hosts
+        """The virtual hosts; None if there is only what `domains` has."""
+        services = domains.default if services is None else services
+        self.services: Final = services
+        """Services of the domain that the other attributes belong to."""
         domain = self._domain = services.sessions.domain
         dispatcher = domain.dispatcher
         self.sessions: Final = services.sessions
@@ -244,6 +253,8 @@ class Host:
         """Account of the memory that links and sessions take."""
         self.storage: Final = dispatcher.storage
         """The store, for answers that wait until something is durable (`when_durable`)."""
+        self.record_storage: Final = domain.records
+        """The records of this domain in the store."""
 
     @property
     def options(self) -> BrokerSettings:
@@ -268,7 +279,50 @@ class Host:
 
     def records(self, space: str) -> Records:
         """Return the records of one space; its name begins with that of the protocol."""
-        return Records(self.storage, space)
+        return Records(self.record_storage, space)
+
+
+Manager = TypeVar("Manager")
+
+
+class Siblings(Generic[Manager]):
+    """What a protocol has for each domain: a manager, whose clients know nothing of those of other domains.
+
+    The manager that the transport knows is that of the default domain; a connection uses the one of its own domain as
+    soon as it has named it.
+    """
+
+    def __init__(self, manager: Manager, host: Host, make: Callable[[Host], Manager]) -> None:
+        """Create it with the manager of the default domain; `make` makes the others when they are first needed."""
+        self._host: Final = host
+        self._make: Final = make
+        self._managers: Final[dict[Services, Manager]] = {host.services: manager}
+        if host.hosts is not None:
+            host.hosts.when_gone.append(self._forget)
+
+    def of(self, services: Services) -> Manager:
+        """Return the manager of a domain."""
+        manager = self._managers.get(services)
+        if manager is None:
+            host = self._host
+            manager = self._managers[services] = self._make(Host(host.domains, None, services))
+        return manager
+
+    def find(self, hostname: str | None, otherwise: str) -> Manager:
+        """Return the manager of the domain that `Domains.find` returns. Raises NoSuchHost."""
+        return self.of(self._host.domains.find(hostname, otherwise))
+
+    def named(self, name: str) -> Manager | None:
+        """Return the manager of the virtual host that has this name; None if there is none."""
+        services = self._host.domains.get(name)
+        return None if services is None else self.of(services)
+
+    def all(self) -> list[Manager]:
+        """Return the managers of all domains, that of the default domain first."""
+        return [self.of(services) for services in self._host.domains.all()]
+
+    def _forget(self, gone: VirtualHost) -> None:
+        self._managers.pop(gone.services, None)
 
 
 ManagerFactory = Callable[[Host], ProtocolManager]

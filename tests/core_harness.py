@@ -16,6 +16,7 @@ from artemis_py.core.runtime.access import Subject
 from artemis_py.core.runtime.events import Events
 from artemis_py.core.services.domains import Domains
 from artemis_py.core.services.services import Services
+from artemis_py.core.services.virtual_hosts import VirtualHosts
 from artemis_py.core.sessions.session import Session
 from artemis_py.core.sessions.sessions import Sessions
 from artemis_py.core.settings.address_settings import AddressSettings
@@ -94,9 +95,20 @@ def make_services(domain: Domain) -> Services:
     return Services(Sessions(domain))
 
 
+def make_hosts(services: Services) -> VirtualHosts:
+    """Virtual hosts beside a domain, with its settings and its access control."""
+    domain = services.sessions.domain
+
+    def make(id: int, name: str) -> Services:
+        return make_services(Domain(domain.settings, domain.dispatcher, domain.options, domain.access, host=id))
+
+    return VirtualHosts(Domains(services), make)
+
+
 def make_host(domain: Domain) -> Host:
-    """What the manager of a protocol is made with."""
-    return Host(Domains(make_services(domain)))
+    """What the manager of a protocol is made with; its `hosts` are virtual hosts that a test may add to."""
+    hosts = make_hosts(make_services(domain))
+    return Host(hosts.domains, hosts)
 
 
 def make_session(domain: Domain, client_id: str = "client") -> Session:

@@ -25,6 +25,8 @@ class AddressRecord:
     internal: bool
     paused: bool
     creator: str | None = None
+    host: int = 0
+    """Id of its virtual host."""
 
 
 RECOVERED_PREFIX: Final = "recovered-"
@@ -37,6 +39,8 @@ class QueueRecord:
 
     config: QueueConfig
     paused: bool
+    host: int = 0
+    """Id of its virtual host."""
 
 
 _ENUMS: Final[dict[str, type[Enum]]] = {
@@ -55,13 +59,18 @@ def address_record(address: Address) -> bytes:
             internal=address.internal,
             paused=address.paused,
             creator=address.creator,
+            host=address.host,
         )
     )
 
 
 def write_address(record: AddressRecord) -> bytes:
     """Return the JSON of an address."""
-    return _dump(asdict(record) | {"routing_types": sorted(each.name for each in record.routing_types)})
+    values = asdict(record) | {"routing_types": sorted(each.name for each in record.routing_types)}
+    if not record.host:
+        # What belongs to the default host is stored as it was before there were others.
+        del values["host"]
+    return _dump(values)
 
 
 def read_address(content: bytes) -> AddressRecord:
@@ -76,6 +85,7 @@ def read_address(content: bytes) -> AddressRecord:
             paused=record["paused"],
             # Earlier releases did not write the creator.
             creator=record.get("creator"),
+            host=int(record.get("host", 0)),
         )
     except (ValueError, KeyError, TypeError) as error:
         raise DamagedValue(f"it is not an address: {error}") from error
@@ -83,12 +93,14 @@ def read_address(content: bytes) -> AddressRecord:
 
 def queue_record(queue: Queue) -> bytes:
     """Return a queue as it is stored: only the settings it was given; `default-…` settings still decide the others."""
-    return write_queue(QueueRecord(config=queue.config.changed(routing_type=queue.routing_type), paused=queue.paused))
+    config = queue.config.changed(routing_type=queue.routing_type)
+    return write_queue(QueueRecord(config=config, paused=queue.paused, host=queue.address.host))
 
 
 def write_queue(record: QueueRecord) -> bytes:
     """Return the JSON of a queue."""
-    return _dump({"paused": record.paused, "config": asdict(record.config)})
+    values = {"paused": record.paused, "config": asdict(record.config)}
+    return _dump(values | {"host": record.host} if record.host else values)
 
 
 def read_queue(content: bytes) -> QueueRecord:
@@ -100,7 +112,8 @@ def read_queue(content: bytes) -> QueueRecord:
         for name, kind in _ENUMS.items():
             if config.get(name) is not None:
                 config[name] = kind[config[name]]
-        return QueueRecord(config=QueueConfig(**config), paused=record["paused"])
+        host = int(record.get("host", 0))
+        return QueueRecord(config=QueueConfig(**config), paused=record["paused"], host=host)
     except (ValueError, KeyError, TypeError) as error:
         raise DamagedValue(f"it is not a queue: {error}") from error
 

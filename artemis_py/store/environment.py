@@ -250,10 +250,12 @@ class Environment:
             transaction.put(schema.FORMAT_KEY, schema.U32.pack(schema.FORMAT_VERSION), db=meta)
             return
         version = schema.U32.unpack(value)[0] if len(value) == schema.U32.size else 0
-        if version > schema.FORMAT_VERSION:
+        if version == schema.HOSTS_FORMAT:
+            return
+        if version > schema.HOSTS_FORMAT:
             raise StoreError(
                 f"the store in {self.folder} has format {version}, this release of artemis_py reads "
-                f"{schema.FORMAT_VERSION}: start it with the newer release that wrote it"
+                f"{schema.HOSTS_FORMAT}: start it with the newer release that wrote it"
             )
         if version == schema.UNSEALED_FORMAT:
             self._seal_numbers(transaction)
@@ -306,6 +308,19 @@ class Environment:
                     if not bytes(key).startswith(prefix):
                         break
                     found.append((bytes(key), bytes(value)))
+        return found
+
+    def keys_after(self, database: bytes, prefix: bytes, after: bytes, limit: int) -> list[bytes]:
+        """Return at most `limit` keys of the last commit behind `after` that begin with `prefix`. Raises lmdb.Error."""
+        found: list[bytes] = []
+        with self._resizing, self.begin() as transaction:
+            cursor = transaction.cursor(db=self.database(database))
+            there = cursor.set_range(max(prefix, after))
+            if there and bytes(cursor.key()) == after:
+                there = cursor.next()
+            while there and len(found) < limit and bytes(cursor.key()).startswith(prefix):
+                found.append(bytes(cursor.key()))
+                there = cursor.next()
         return found
 
     def find_last(self, key: bytes) -> Found | None:

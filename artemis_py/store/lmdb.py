@@ -15,7 +15,7 @@ from artemis_py.core.messages.message import MessageFormat
 from artemis_py.core.queues.page import SCHEDULED_RANK, Page, PageRequest, Place
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.queues.reference import PRIORITIES, Reference
-from artemis_py.core.queues.storage import RESERVED_SEQUENCES, UNLIMITED, check_record_key
+from artemis_py.core.queues.storage import RESERVED_SEQUENCES, UNLIMITED, check_record_key, space_of
 from artemis_py.errors import DamagedValue
 from artemis_py.logs import named_logger
 from artemis_py.store import last_values, schema
@@ -45,7 +45,8 @@ class LmdbStore(GroupCommit):
         files = LargeFiles(large_messages_folder or folder / LARGE_MESSAGES_NAME)
         super().__init__(folder, files, map_bytes, answers_wait)
         self._formats: Mapping[str, MessageFormat] = {}
-        self._address_ids: dict[str, int] = {}
+        self._address_ids: dict[tuple[int, str], int] = {}
+        """Ids of stored addresses, by virtual host and name."""
         self._next_address_id = 1
         self._dropped_scheduled: dict[int, int] = {}
         """Running numbers by queue id; scheduled references up to this one are deleted, or will be."""
@@ -60,9 +61,9 @@ class LmdbStore(GroupCommit):
         self._formats = formats
         return self._open()
 
-    def know_address(self, name: str, id: int) -> None:
-        """Note that an address is stored under this id."""
-        self._address_ids[name] = id
+    def know_address(self, host: int, name: str, id: int) -> None:
+        """Note that an address of a virtual host is stored under this id."""
+        self._address_ids[host, name] = id
         self._next_address_id = max(self._next_address_id, id + 1)
 
     # -- messages --------------------------------------------------------------------------------------------
@@ -194,9 +195,9 @@ class LmdbStore(GroupCommit):
 
     def save_address(self, address: Address) -> None:
         """Gather an address; see `Storage`."""
-        id = self._address_ids.get(address.name)
+        id = self._address_ids.get((address.host, address.name))
         if id is None:
-            id = self._address_ids[address.name] = self._next_address_id
+            id = self._address_ids[address.host, address.name] = self._next_address_id
             self._next_address_id += 1
         key = schema.U32.pack(id)
         self.definitions += 1
@@ -204,7 +205,7 @@ class LmdbStore(GroupCommit):
 
     def forget_address(self, address: Address) -> None:
         """Gather the end of an address; see `Storage`."""
-        id = self._address_ids.pop(address.name, None)
+        id = self._address_ids.pop((address.host, address.name), None)
         if id is not None:
             self.definitions += 1
             self._define(schema.ADDRESSES, schema.U32.pack(id), None)
@@ -228,26 +229,26 @@ class LmdbStore(GroupCommit):
         self._define(schema.QUEUES, key, None)
         self._define(schema.MARKS, key, None)
         if queue.skipped:
-            self._define(schema.RECORDS, schema.skipped_key(queue.name), None)
+            self._define(schema.RECORDS, schema.skipped_key(queue.name, queue.address.host), None)
         if self.failure is None:
             self._gathering.drops.append(schema.Drop(queue.id, schema.ALL_RANKS))
 
     def save_duplicate(self, address: Address, number: int, id: bytes) -> None:
         """Gather a duplicate id; see `Storage`."""
-        address_id = self._address_ids.get(address.name)
+        address_id = self._address_ids.get((address.host, address.name))
         if address_id is not None:
             key = schema.duplicate_key(address_id, number)
             self._define(schema.DUPLICATES, key, schema.seal(key, id))
 
     def forget_duplicate(self, address: Address, number: int) -> None:
         """Gather the end of a duplicate id; see `Storage`."""
-        address_id = self._address_ids.get(address.name)
+        address_id = self._address_ids.get((address.host, address.name))
         if address_id is not None:
             self._define(schema.DUPLICATES, schema.duplicate_key(address_id, number), None)
 
     def load_duplicates(self, address: Address) -> list[tuple[int, bytes]]:
         """Read the duplicate ids of an address on the loop, once: 20,000 ids take some 20 ms. See `Storage`."""
-        address_id = self._address_ids.get(address.name)
+        address_id = self._address_ids.get((address.host, address.name))
         if address_id is None or self._environment is None or self.failure is not None:
             return []
         found: list[tuple[int, bytes]] = []
@@ -282,6 +283,24 @@ class LmdbStore(GroupCommit):
         except lmdb.Error as error:
             LOGGER.error("records cannot be read: space=%s reason=%s", space, error)
         return found
+
+    def forget_spaces(self, host: int, after: bytes, limit: int) -> bytes | None:
+        """Gather the end of records of a virtual host; see `Storage`."""
+        if self._environment is None or self.failure is not None:
+            return None
+        prefix = space_of(host, "").encode()
+        try:
+            keys = self._environment.keys_after(schema.RECORDS, prefix, after, limit)
+        except lmdb.Error as error:
+            LOGGER.error("records of a virtual host cannot be read: host=%d reason=%s", host, error)
+            return None
+        for key in keys:
+            self._define(schema.RECORDS, key, None)
+        return keys[-1] if keys else None
+
+    def mark_hosts(self) -> None:
+        """Gather the format of a store with virtual hosts; see `Storage`."""
+        self._define(schema.META, schema.FORMAT_KEY, schema.U32.pack(schema.HOSTS_FORMAT))
 
     def reserve(self, queue: Queue) -> int:
         """Gather a new mark; see `Storage`."""

@@ -102,6 +102,13 @@ class MemoryStore:
         """Return nothing: there was no earlier run."""
         return []
 
+    def forget_spaces(self, host: int, after: bytes, limit: int) -> bytes | None:
+        """Return None: there is no record."""
+        return None
+
+    def mark_hosts(self) -> None:
+        """Do nothing: there is no file that another release could open."""
+
     def reserve(self, queue: Queue) -> int:
         """Return a number that is never reached: without a restart no number is used twice."""
         return UNLIMITED

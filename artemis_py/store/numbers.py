@@ -7,6 +7,7 @@ number continues far above: a queue that uses 30,000 sequences a second reaches 
 from typing import Any, Final
 
 from artemis_py.core.queues.page import SCHEDULED_RANK
+from artemis_py.core.services.virtual_hosts import SPACE as VIRTUAL_HOSTS
 from artemis_py.errors import DamagedValue
 from artemis_py.store import schema
 
@@ -95,3 +96,11 @@ def _message_id(key: bytes, value: bytes) -> int:
     except DamagedValue:
         return 0
     return int(schema.U64.unpack_from(content, 1)[0]) if shared_id is None else shared_id
+
+
+def format_of(transaction: Any, records: Any) -> bytes:
+    """Return the format of a store whose own note of it is lost; `records` is the database of records."""
+    prefix = schema.record_key(VIRTUAL_HOSTS, b"")
+    cursor = transaction.cursor(db=records)
+    has_hosts = cursor.set_range(prefix) and bytes(cursor.key()).startswith(prefix)
+    return schema.U32.pack(schema.HOSTS_FORMAT if has_hosts else schema.FORMAT_VERSION)

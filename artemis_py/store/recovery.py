@@ -11,6 +11,7 @@ There is nothing to repair: LMDB shows the last commit. Only the named cases bel
     references of a queue that is missing      the queue's value was damaged      a queue of their own, on an address
                                                                                   of the same name, named in the log
     references that were to be deleted         the broker ended before            deleted
+    a queue of a virtual host without record   the record was damaged             a stopped host, named by its number
     a queue whose address is missing           the address's value was damaged    the address is made for the queue's
                                                                                   routing type, named in the log
 
@@ -37,6 +38,7 @@ from artemis_py.core.services.job_queue import SCHEDULED
 from artemis_py.core.services.jobs import Jobs
 from artemis_py.core.services.prepared_messages import PREPARED
 from artemis_py.core.services.retained import RetainedMessages
+from artemis_py.core.services.virtual_hosts import VirtualHosts
 from artemis_py.errors import DamagedValue, Refusal, StoreError
 from artemis_py.logs import named_logger
 from artemis_py.store import schema
@@ -72,8 +74,14 @@ class Recovered:
     """Files of large messages that no message referred to."""
 
 
-def restore(store: LmdbStore, domain: Domain, formats: Mapping[str, MessageFormat], may_create: bool) -> None:
-    """Fill `domain` from `store`, and log what was found.
+def restore(
+    store: LmdbStore,
+    domain: Domain,
+    formats: Mapping[str, MessageFormat],
+    may_create: bool,
+    hosts: VirtualHosts | None = None,
+) -> None:
+    """Fill `domain` from `store`, and the domains of `hosts`, and log what was found.
 
     A missing folder is created if `may_create`. Raises StoreError.
     """
@@ -81,7 +89,7 @@ def restore(store: LmdbStore, domain: Domain, formats: Mapping[str, MessageForma
         raise StoreError(f"{store.folder} does not exist, and create-journal-dir is false")
     if not store.answers_wait:
         LOGGER.warning("journal-sync options are off: a crash loses what was confirmed just before it")
-    found = recover(store, domain, formats)
+    found = recover(store, domain, formats, hosts)
     LOGGER.info(
         "store opened: folder=%s addresses=%d queues=%d messages=%d damaged=%d",
         store.folder,
@@ -133,13 +141,18 @@ def restore_jobs(jobs: Jobs) -> None:
         LOGGER.warning(template, SCHEDULED, found.orphans)
 
 
-def recover(store: LmdbStore, domain: Domain, formats: Mapping[str, MessageFormat]) -> Recovered:
-    """Open `store` and fill `domain` from it; `formats` by name. Raises StoreError."""
+def recover(
+    store: LmdbStore, domain: Domain, formats: Mapping[str, MessageFormat], hosts: VirtualHosts | None = None
+) -> Recovered:
+    """Open `store` and fill `domain` and the domains of `hosts` from it; `formats` by name. Raises StoreError."""
     environment = store.open(formats)
     try:
         environment.drop_all()
+        lost = 0 if hosts is None else hosts.restore()
+        if lost:
+            LOGGER.error("records of virtual hosts cannot be read: count=%d", lost)
         with environment.begin(write=True) as transaction:
-            return _Recovery(store, environment, transaction, domain).run()
+            return _Recovery(store, environment, transaction, domain, hosts).run()
     except lmdb.Error as error:
         reason = reason_of(error, environment.folder / FILE_NAME)
         raise StoreError(f"the store in {environment.folder} cannot be read: {reason}") from error
@@ -154,11 +167,15 @@ class _Recovery:
         environment: Environment,
         transaction: lmdb.Transaction,
         domain: Domain,
+        hosts: VirtualHosts | None,
     ) -> None:
         self._store = store
         self._environment = environment
         self._transaction = transaction
         self._domain = domain
+        self._hosts = hosts
+        self._domains: dict[int, Domain] = {0: domain}
+        """Domains by the id of their virtual host."""
         self._queues: dict[int, Queue] = {}
         self._found = Recovered()
         self._numbers_there = Numbers(environment.databases, transaction)
@@ -207,8 +224,8 @@ class _Recovery:
         for key, value in self._all(schema.ADDRESSES):
             try:
                 record = read_address(schema.unseal(key, value))
-                self._store.know_address(record.name, schema.U32.unpack(key)[0])
-                address = self._domain.create_address(
+                self._store.know_address(record.host, record.name, schema.U32.unpack(key)[0])
+                address = self._domain_of(record.host).create_address(
                     record.name,
                     record.routing_types,
                     record.auto_created,
@@ -225,22 +242,32 @@ class _Recovery:
             try:
                 record = read_queue(schema.unseal(key, value))
                 config = record.config
+                domain = self._domain_of(record.host)
                 if config.last_value is None:
                     # What the settings of the address were when the queue was created still counts.
                     config = config.changed(last_value=False)
-                if config.address not in self._domain.addresses:
+                if config.address not in domain.addresses:
                     LOGGER.error(
                         "address of a stored queue created again: address=%s queue=%s", config.address, config.name
                     )
                     routing_type = config.routing_type or RoutingType.MULTICAST
-                    self._domain.create_address(config.address, frozenset((routing_type,)), config.auto_created)
-                queue = self._domain.create_queue(config, schema.U32.unpack(key)[0])
+                    domain.create_address(config.address, frozenset((routing_type,)), config.auto_created)
+                queue = domain.create_queue(config, schema.U32.unpack(key)[0])
                 queue.paused = record.paused
                 self._queues[queue.id] = queue
                 self._reserve(queue, key)
                 self._found.queues += 1
             except (DamagedValue, Refusal) as error:
                 self._set_aside(schema.QUEUES, key, value, str(error))
+
+    def _domain_of(self, host: int) -> Domain:
+        """Return the domain of a virtual host. Raises DamagedValue if this store is opened without hosts."""
+        domain = self._domains.get(host)
+        if domain is None:
+            if self._hosts is None:
+                raise DamagedValue(f"it belongs to virtual host {host}")
+            domain = self._domains[host] = self._hosts.domain_of(host).sessions.domain
+        return domain
 
     def _reserve(self, queue: Queue, key: bytes) -> None:
         """Continue with sequences that the run before has certainly not used."""
@@ -326,7 +353,7 @@ class _Recovery:
         if name not in self._domain.addresses:
             self._transaction.put(*recovered_address(id, address_id), db=addresses)
             self._domain.create_address(name, frozenset((RoutingType.ANYCAST,)))
-            self._store.know_address(name, address_id)
+            self._store.know_address(0, name, address_id)
         key, value = recovered_queue(id)
         self._transaction.put(key, value, db=self._environment.database(schema.QUEUES))
         queue = self._domain.create_queue(read_queue(schema.unseal(key, value)).config, id)
@@ -347,7 +374,7 @@ class _Recovery:
 
     def _skipped(self, queue: Queue) -> list[tuple[int, int]]:
         """Return the ranges of sequences that the queue may never have used."""
-        key = schema.skipped_key(queue.name)
+        key = schema.skipped_key(queue.name, queue.address.host)
         value = bytes(self._transaction.get(key, b"", db=self._environment.database(schema.RECORDS)))
         try:
             return schema.read_ranges(schema.unseal(key, value)) if value else []
@@ -357,7 +384,7 @@ class _Recovery:
 
     def _write_skipped(self, queue: Queue, ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
         """Note the last of the ranges; return what was noted."""
-        key = schema.skipped_key(queue.name)
+        key = schema.skipped_key(queue.name, queue.address.host)
         value = schema.seal(key, schema.write_ranges(ranges[-MAX_SKIPPED:]))
         self._transaction.put(key, value, db=self._environment.database(schema.RECORDS))
         return ranges[-MAX_SKIPPED:]

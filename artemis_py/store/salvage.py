@@ -24,7 +24,7 @@ from artemis_py.errors import DamagedValue
 from artemis_py.store import last_values, schema
 from artemis_py.store.condition import Damage
 from artemis_py.store.definitions import queue_name
-from artemis_py.store.numbers import Numbers
+from artemis_py.store.numbers import Numbers, format_of
 from artemis_py.store.page_file import PageFile
 from artemis_py.store.structure import Walk
 from artemis_py.store.writer import DROP_SLICE, SHARED_OFFSET, Writer
@@ -206,7 +206,8 @@ class Salvage:
             if self._is_lost(schema.META) and transaction.get(name, db=meta) is None:
                 transaction.put(name, schema.number_value(name, numbers.next_number(name)), db=meta)
         if transaction.get(schema.FORMAT_KEY, db=meta) is None:
-            transaction.put(schema.FORMAT_KEY, schema.U32.pack(schema.FORMAT_VERSION), db=meta)
+            version = format_of(transaction, self._databases[schema.RECORDS])
+            transaction.put(schema.FORMAT_KEY, version, db=meta)
         kept = schema.number_value(schema.KEPT_BODIES, self._next_body_id)
         transaction.put(schema.KEPT_BODIES, kept, db=meta)
         if not self._is_lost(schema.MARKS):

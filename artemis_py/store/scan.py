@@ -25,6 +25,7 @@ from artemis_py.store.definitions import (
     recovered_address,
     recovered_queue,
 )
+from artemis_py.store.numbers import format_of
 from artemis_py.store.page_file import META_BYTES, Meta, PageFile
 from artemis_py.store.structure import Walk
 
@@ -87,7 +88,7 @@ class _Scan:
         with self._environment.begin(write=True) as transaction:
             self._part_attempts(transaction)
             self._name_queues(transaction)
-            version = schema.U32.pack(schema.FORMAT_VERSION)
+            version = format_of(transaction, self._databases[schema.RECORDS])
             transaction.put(schema.FORMAT_KEY, version, db=self._databases[schema.META])
         return found
 

@@ -3,7 +3,7 @@
 One LMDB environment (folder `journal-directory`: `data.mdb`, `lock.mdb`, and `broker.lock` of our own) holds these
 named databases:
 
-    meta         b"format"            u32     FORMAT_VERSION
+    meta         b"format"            u32     FORMAT_VERSION, or HOSTS_FORMAT
                  b"next-message-id"   number  ids below it may be taken
                  b"next-queue-id"     number  ids below it may be taken
                  b"next-scheduled"    number  running numbers below it may be taken
@@ -77,6 +77,10 @@ Every value above begins with a checksum, except `format`, those of an import an
 Format 2 had numbers and counts without a checksum. The first start converts the numbers; a count is converted when it
 is next written, and is recognized by its four octets until then. Formats 2 and 3 had no last-values; the first start
 changes the number of the format.
+
+What belongs to a virtual host other than the default one says so: addresses and queues have a field `host` in their
+JSON, records a space that begins with `@`, the host's id and a colon. The hosts themselves are records of the space
+"virtual-hosts", by u32 id; the key "last" has the last id that was given. The first host changes the format to 5.
 """
 
 from collections.abc import Iterable
@@ -88,9 +92,12 @@ from zlib import crc32
 from artemis_py.core.messages.message import Message
 from artemis_py.core.messages.record import encode_message
 from artemis_py.core.queues.page import SCHEDULED_RANK
+from artemis_py.core.queues.storage import space_of
 from artemis_py.errors import DamagedValue
 
 FORMAT_VERSION: Final = 4
+HOSTS_FORMAT: Final = 5
+"""Format of a store that has or had virtual hosts: the same, but earlier releases would mix up what belongs to whom."""
 KEYLESS_FORMAT: Final = 3
 """Format without last-values; it is read, and the first start makes the database for them."""
 UNSEALED_FORMAT: Final = 2
@@ -396,10 +403,12 @@ def duplicate_number(key: bytes) -> int:
     return int(_DUPLICATE.unpack(key)[1])
 
 
-def skipped_key(queue_name: str) -> bytes:
-    """Return the key of the record with the ranges that a queue skipped."""
+def skipped_key(queue_name: str, host: int) -> bytes:
+    """Return the key of the record with the ranges that a queue of a virtual host skipped."""
     name = queue_name.encode()
-    return record_key(SKIPPED, name if len(name) <= LONGEST_NAME_IN_KEY else _DIGEST + sha256(name).digest())
+    return record_key(
+        space_of(host, SKIPPED), name if len(name) <= LONGEST_NAME_IN_KEY else _DIGEST + sha256(name).digest()
+    )
 
 
 def write_ranges(ranges: Iterable[tuple[int, int]]) -> bytes:

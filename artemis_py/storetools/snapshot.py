@@ -193,7 +193,7 @@ def opened(folder: Path, holds_lock: bool = False) -> Iterator[Snapshot]:
             str(folder), readonly=True, map_size=map_size_for(file), max_dbs=len(schema.DATABASES)
         ) as environment:
             version = _read_format(environment)
-            names = [name for name in schema.DATABASES if version == schema.FORMAT_VERSION or name not in _NEW]
+            names = [name for name in schema.DATABASES if version >= schema.FORMAT_VERSION or name not in _NEW]
             databases = {name: environment.open_db(name, create=False) for name in names}
             with environment.begin() as transaction:
                 yield Snapshot(environment, transaction, databases, version)
@@ -210,6 +210,6 @@ def _read_format(environment: lmdb.Environment) -> int:
 
 def _check_format(value: bytes) -> int:
     version = int(schema.U32.unpack(value)[0]) if len(value) == schema.U32.size else 0
-    if version not in (schema.UNSEALED_FORMAT, schema.KEYLESS_FORMAT, schema.FORMAT_VERSION):
-        raise StoreError(f"it has format {version}, this release of artemis_py reads {schema.FORMAT_VERSION}")
+    if version not in (schema.UNSEALED_FORMAT, schema.KEYLESS_FORMAT, schema.FORMAT_VERSION, schema.HOSTS_FORMAT):
+        raise StoreError(f"it has format {version}, this release of artemis_py reads {schema.HOSTS_FORMAT}")
     return version

@@ -72,7 +72,7 @@ def late_bindings() -> None:
     forget = KeptExchanges.forget_binding
 
     def forget_later(self: KeptExchanges, binding: object) -> None:
-        self._storage.when_durable(lambda: forget(self, binding))  # type: ignore[arg-type]
+        self._records.when_durable(lambda: forget(self, binding))  # type: ignore[arg-type]
 
     setattr(KeptExchanges, "forget_binding", forget_later)  # noqa: B010  mypy forbids assigning to a function
 

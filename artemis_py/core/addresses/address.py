@@ -29,6 +29,7 @@ class Address(MessageAccount):
         "creator",
         "full_reported",
         "has_page_limit",
+        "host",
         "internal",
         "is_deleted",
         "is_exchange",
@@ -66,6 +67,7 @@ class Address(MessageAccount):
         internal: bool = False,
         creator: str | None = None,
         neighbours: "dict[str, Address] | None" = None,
+        host: int = 0,
     ) -> None:
         super().__init__(name, MemoryAccount(settings.max_size_bytes, settings.max_size_messages), broker_account)
         self.routing_types: frozenset[RoutingType] = routing_types
@@ -76,6 +78,8 @@ class Address(MessageAccount):
         """The user for whose client it was created on demand (`creations`)."""
         self.neighbours: dict[str, Address] = {} if neighbours is None else neighbours
         """All addresses of its domain, by name."""
+        self.host: int = host
+        """Id of its virtual host, for the store; 0: the default host."""
         self.sets_aside: bool = False
         """Whether its queues keep messages for other addresses, to be routed there later. All of them count here, and
         because they have no consumers, only the broker's limit decides whether they go to disk."""

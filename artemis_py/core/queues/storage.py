@@ -34,6 +34,9 @@ MAX_RECORD_KEY_BYTES: Final = 400
 """Limit for the key of a record, including its space. LMDB accepts keys of up to 511 octets and refuses longer ones
 when they are written, which would end the whole store."""
 
+HOST_PREFIX: Final = "@"
+"""First character of the spaces of virtual hosts; no other space begins with it."""
+
 UNLIMITED: Final = 1 << 60
 """A sequence number that no queue reaches."""
 
@@ -43,6 +46,61 @@ def check_record_key(space: str, key: bytes) -> None:
     size = len(space.encode()) + 1 + len(key)
     if size > MAX_RECORD_KEY_BYTES:
         raise LimitExceeded(f"a record of '{space}' has a key of {size} octets; {MAX_RECORD_KEY_BYTES} are allowed")
+
+
+class RecordStorage(Protocol):
+    """Records of protocols and of the core, in spaces of their own."""
+
+    @property
+    def is_durable(self) -> bool:
+        """Whether anything survives a restart."""
+
+    def save_record(self, space: str, key: bytes, value: bytes | None) -> None:
+        """See `Storage`."""
+
+    def load_records(self, space: str) -> list[tuple[bytes, bytes]]:
+        """See `Storage`."""
+
+    def when_durable(self, callback: Callable[[], None], failed: Callable[[str], None] | None = None) -> None:
+        """See `Storage`."""
+
+
+def space_of(host: int, space: str) -> str:
+    """Return the space in which records of a virtual host are kept; those of the default host (0) are kept as named."""
+    return space if host == 0 else f"{HOST_PREFIX}{host}:{space}"
+
+
+def host_and_space(space: str) -> tuple[int, str]:
+    """Return the virtual host and the name of a space that `space_of` made."""
+    if not space.startswith(HOST_PREFIX):
+        return 0, space
+    number, _, name = space[1:].partition(":")
+    return (int(number), name) if number.isascii() and number.isdigit() else (0, space)
+
+
+class HostRecords:
+    """The records of one virtual host, apart from those of others; fulfils `RecordStorage`."""
+
+    def __init__(self, storage: "Storage", host: int) -> None:
+        self._storage: Storage = storage
+        self._host: int = host
+
+    @property
+    def is_durable(self) -> bool:
+        """Whether anything survives a restart."""
+        return self._storage.is_durable
+
+    def save_record(self, space: str, key: bytes, value: bytes | None) -> None:
+        """Save a record in the host's space of this name."""
+        self._storage.save_record(space_of(self._host, space), key, value)
+
+    def load_records(self, space: str) -> list[tuple[bytes, bytes]]:
+        """Return the records in the host's space of this name."""
+        return self._storage.load_records(space_of(self._host, space))
+
+    def when_durable(self, callback: Callable[[], None], failed: Callable[[str], None] | None = None) -> None:
+        """Run `callback` once everything put so far is durable; see `Storage`."""
+        self._storage.when_durable(callback, failed)
 
 
 class Pages(Protocol):
@@ -193,6 +251,16 @@ class Storage(Pages, Protocol):
 
         Must be called before the first is saved.
         """
+
+    def forget_spaces(self, host: int, after: bytes, limit: int) -> bytes | None:
+        """Forget at most `limit` records in the spaces of a virtual host, in the order of their keys.
+
+        Only what an earlier batch saved is found. Returns the key to continue `after` in the next call, which is b"" in
+        the first one; None if there is no more.
+        """
+
+    def mark_hosts(self) -> None:
+        """Note, with the current batch, that the store has virtual hosts: earlier releases must not open it."""
 
     def reserve(self, queue: "Queue") -> int:
         """Reserve sequence numbers that are about to be used, so that they are not used again after a restart.

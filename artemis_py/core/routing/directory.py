@@ -13,7 +13,7 @@ from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.names.syntax import parse_fqqn
 from artemis_py.core.queues.dispatcher import Dispatcher
 from artemis_py.core.queues.queue import Queue, queues_of
-from artemis_py.core.queues.storage import Storage
+from artemis_py.core.queues.storage import HostRecords, RecordStorage, Storage
 from artemis_py.core.routing.companion import Companion
 from artemis_py.core.routing.creations import Creations
 from artemis_py.core.routing.discards import DeadLetters, Discards
@@ -40,6 +40,7 @@ from artemis_py.errors import (
     AddressExists,
     InUse,
     InvalidRequest,
+    LimitExceeded,
     NoSuchAddress,
     NoSuchQueue,
     QueueExists,
@@ -57,6 +58,7 @@ class Directory:
         options: BrokerSettings,
         events: Events,
         entropy: Entropy,
+        host: int = 0,
     ) -> None:
         self.settings: SettingsRepository = settings
         self.options: BrokerSettings = options
@@ -66,6 +68,14 @@ class Directory:
         self.meter: Meter = dispatcher.meter
         self.account: MemoryAccount = dispatcher.account
         self.storage: Storage = dispatcher.storage
+        self.host: int = host
+        """Id of the virtual host that this is; 0: the default host."""
+        self.records: RecordStorage = dispatcher.storage if host == 0 else HostRecords(dispatcher.storage, host)
+        """The part of the storage for records of this host."""
+        self.max_queues: int = -1
+        """Limit for the number of queues, without the broker's own; -1: none."""
+        self.internal_queues: int = 0
+        """Number of queues that the broker has for itself."""
         self.addresses: dict[str, Address] = {}
         self.queues: dict[str, Queue] = {}
         self.others: dict[str, Binding] = {}
@@ -107,6 +117,7 @@ class Directory:
             temporary,
             internal,
             creator,
+            host=self.host,
         )
         self.creations.add(creator)
         address.created_ms = self.dispatcher.now_ms
@@ -186,10 +197,13 @@ class Directory:
     def create_queue(self, config: QueueConfig, id: int = 0) -> Queue:
         """Create a queue on an address that exists; `id` is the number it had before a restart, 0 for a new queue.
 
-        Raises QueueExists, NoSuchAddress, RoutingTypeMismatch, InvalidFilter, InvalidRequest.
+        Raises QueueExists, NoSuchAddress, RoutingTypeMismatch, InvalidFilter, InvalidRequest, LimitExceeded.
         """
         check_queue_name(config.name, is_stored=id != 0)
         self.check_unused(config.name)
+        if 0 <= self.max_queues <= len(self.queues) - self.internal_queues and id == 0 and not config.internal:
+            count = len(self.queues) - self.internal_queues
+            raise LimitExceeded(f"there are {count} queues, and max-queues is {self.max_queues}")
         address = self.address(config.address)
         routing_type = config.routing_type
         if routing_type is None:
@@ -206,6 +220,7 @@ class Directory:
         self.dispatcher.tables.occupy(QUEUE_BYTES + NAME_FACTOR * len(queue.name))
         self.meter.work += QUEUE_UNITS
         self.queues[config.name] = queue
+        self.internal_queues += config.internal
         self.creations.add(config.creator)
         address.bindings.append(queue)
         self.bindings_changed(address)
@@ -262,6 +277,7 @@ class Directory:
         self.dispatcher.tables.vacate(QUEUE_BYTES + NAME_FACTOR * len(name))
         self.meter.work += QUEUE_UNITS
         del self.queues[name]
+        self.internal_queues -= queue.config.internal
         self.creations.remove(queue.config.creator)
         self._remove(queue)
         queue.delete(reason)

@@ -29,6 +29,7 @@ class Domain(Routing):
         access: AccessControl | None = None,
         events: Events | None = None,
         entropy: Entropy | None = None,
+        host: int = 0,
     ) -> None:
         super().__init__(
             settings,
@@ -36,6 +37,7 @@ class Domain(Routing):
             options,
             Events() if events is None else events,
             Entropy() if entropy is None else entropy,
+            host,
         )
         self.access: AccessControl = OpenAccess() if access is None else access
         self.subject_now: Callable[[Subject], Subject] = _as_it_was

@@ -40,8 +40,9 @@ class Routing(Directory):
         options: BrokerSettings,
         events: Events,
         entropy: Entropy,
+        host: int = 0,
     ) -> None:
-        super().__init__(settings, dispatcher, options, events, entropy)
+        super().__init__(settings, dispatcher, options, events, entropy, host)
         self._admission: Admission = Admission(dispatcher, events)
         self._numbers: Numbers = dispatcher.numbers
         self.forwarding: Forwarding = Forwarding(self)

@@ -106,13 +106,13 @@ class Branches:
 
     def restore(self) -> RestoredBranches:
         """Restore what an earlier run left; called once, when the queues exist and nothing is delivered yet."""
-        storage = self._domain.storage
+        records = self._domain.records
         found = RestoredBranches()
-        records = storage.load_records(BRANCHES)
-        queues = {queue.id: queue for queue in self._domain.queues.values()} if records else {}
+        stored = records.load_records(BRANCHES)
+        queues = {queue.id: queue for queue in self._domain.queues.values()} if stored else {}
         found.orphans = self._messages.restore()
         with_groups: set[Queue] = set()
-        for key, value in records:
+        for key, value in stored:
             try:
                 branch = self._read(key, value, queues, found)
             except (ValueError, KeyError, TypeError, ArtemisError):
@@ -129,7 +129,7 @@ class Branches:
         for queue in with_groups:
             # Its rule finds the claimed messages of its groups when it begins.
             queue.find_groups()
-        for key, value in storage.load_records(HEURISTICS):
+        for key, value in records.load_records(HEURISTICS):
             try:
                 user, is_committed, ended_ms = json.loads(value)
                 self._outcomes[key] = Outcome(xid_of_key(key), user, is_committed, ended_ms)
@@ -302,7 +302,7 @@ class Branches:
         self._outcomes[xid.key] = outcome
         domain.dispatcher.tables.occupy(BRANCH_BYTES)
         value = json.dumps((outcome.user, outcome.is_committed, outcome.ended_ms)).encode()
-        domain.storage.save_record(HEURISTICS, xid.key, value)
+        domain.records.save_record(HEURISTICS, xid.key, value)
         domain.events.emit(BranchEnded(xid.key, is_committed))
         return True
 
@@ -311,7 +311,7 @@ class Branches:
         if self._outcomes.pop(xid.key, None) is None:
             return False
         self._domain.dispatcher.tables.vacate(BRANCH_BYTES)
-        self._domain.storage.save_record(HEURISTICS, xid.key, None)
+        self._domain.records.save_record(HEURISTICS, xid.key, None)
         return True
 
     # -- permissions --------------------------------------------------------------------------------------------
@@ -389,7 +389,7 @@ class Branches:
         del self._active[transaction.id]
         transaction.on_end = None
         transaction.hand_over()
-        domain.storage.save_record(BRANCHES, branch.xid.key, write_branch(branch, messages))
+        domain.records.save_record(BRANCHES, branch.xid.key, write_branch(branch, messages))
         self._keep(branch, content)
 
     def _count(self, content: Content, sizes: Sequence[tuple[str, int, int]]) -> None:
@@ -418,7 +418,7 @@ class Branches:
             count = self._needed.pop(name) - 1
             if count:
                 self._needed[name] = count
-        self._domain.storage.save_record(BRANCHES, branch.xid.key, None)
+        self._domain.records.save_record(BRANCHES, branch.xid.key, None)
 
     def _commit(self, branch: Branch, content: Content) -> None:
         self._check_store()

@@ -271,12 +271,12 @@ class CatchUp(Guard):
             reader = self.reader
             waiting = "" if self.waiting is None else self.waiting.name
             record = [reader.ring.name, reader.position, reader.upto, self._excess, waiting]
-            self._domain.storage.save_record(SPACE, _KEY.pack(self.queue.id), json.dumps(record).encode())
+            self._domain.records.save_record(SPACE, _KEY.pack(self.queue.id), json.dumps(record).encode())
 
     def forget(self) -> None:
         """Have the store forget the record."""
         if self.queue.is_stored:
-            self._domain.storage.save_record(SPACE, _KEY.pack(self.queue.id), None)
+            self._domain.records.save_record(SPACE, _KEY.pack(self.queue.id), None)
 
     def begin(self) -> None:
         """Put the queue under this rule, and keep the ring from evicting what is still to be copied."""

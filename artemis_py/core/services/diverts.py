@@ -60,7 +60,7 @@ class ManagedDiverts(DivertKeeper):
     def divert_removed(self, divert: Divert) -> None:
         """Forget a divert that was unbound, or that broker.xml has now."""
         divert.keeper = None
-        self._domain.storage.save_record(SPACE, _key(divert.name), None)
+        self._domain.records.save_record(SPACE, _key(divert.name), None)
 
     def restore(self) -> list[str]:
         """Make the diverts of an earlier run; return what is wrong with those that cannot be made, which stay stored.
@@ -68,7 +68,7 @@ class ManagedDiverts(DivertKeeper):
         A divert whose transformer is not installed any more is made, and fails for each message.
         """
         problems: list[str] = []
-        for key, value in self._domain.storage.load_records(SPACE):
+        for key, value in self._domain.records.load_records(SPACE):
             try:
                 config = read_divert(json.loads(value))
                 divert = create_divert(self._domain, config, is_restored=True)
@@ -82,7 +82,7 @@ class ManagedDiverts(DivertKeeper):
 
     def _keep(self, divert: Divert) -> None:
         divert.keeper = self
-        self._domain.storage.save_record(SPACE, _key(divert.name), json.dumps(divert_record(divert.config)).encode())
+        self._domain.records.save_record(SPACE, _key(divert.name), json.dumps(divert_record(divert.config)).encode())
 
 
 def _key(name: str) -> bytes:

@@ -85,10 +85,10 @@ class Epochs:
 
     def restore(self) -> dict[WriterKey, list[str]]:
         """Load what an earlier run left; return the names of the stages that are still to be routed, by writer."""
-        storage = self._domain.storage
-        for key, value in storage.load_records(EPOCHS):
+        records = self._domain.records
+        for key, value in records.load_records(EPOCHS):
             self._last[_read_key(key)] = int(value)
-        return {_read_key(key): json.loads(value) for key, value in storage.load_records(COMMITS)}
+        return {_read_key(key): json.loads(value) for key, value in records.load_records(COMMITS)}
 
     def resume(self, key: WriterKey, stages: Iterable["Stage"]) -> None:
         """Continue, from the next turn on, to route what an earlier run decided."""
@@ -129,11 +129,11 @@ class Epochs:
 
     def decide(self, key: WriterKey, epoch: int, stages: list["Stage"]) -> None:
         """Commit an epoch; it is durable with the store's batch of this turn. `route` must follow."""
-        storage = self._domain.storage
+        records = self._domain.records
         self._last[key] = epoch
-        storage.save_record(EPOCHS, record_key(key), str(epoch).encode())
+        records.save_record(EPOCHS, record_key(key), str(epoch).encode())
         self._undone[key] = deque(stages)
-        storage.save_record(COMMITS, record_key(key), json.dumps([stage.queue.name for stage in stages]).encode())
+        records.save_record(COMMITS, record_key(key), json.dumps([stage.queue.name for stage in stages]).encode())
 
     def route(self, key: WriterKey) -> Steps:
         """Route what was decided and is not routed yet. Raises StoreError; the rest is then routed another time."""
@@ -170,7 +170,7 @@ class Epochs:
                 else:
                     yield None
         del self._undone[key]
-        domain.storage.save_record(COMMITS, record_key(key), None)
+        domain.records.save_record(COMMITS, record_key(key), None)
         return None
 
     def _move(self, stage: "Stage", address: Address | None, limit: int) -> tuple[int, int]:

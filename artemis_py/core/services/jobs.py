@@ -111,7 +111,7 @@ class Jobs:
         """Restore the jobs of an earlier run; called once, when its queues exist."""
         found = RestoredJobs()
         found.orphans = self._queue.restore()
-        for key, value in self._domain.storage.load_records(SPACE):
+        for key, value in self._domain.records.load_records(SPACE):
             try:
                 job = read_job(key, value)
             except DamagedValue:
@@ -309,7 +309,7 @@ class Jobs:
             del self._needed[name]
         self._domain.dispatcher.tables.vacate(_size_of(job))
         if job.is_stored:
-            self._domain.storage.save_record(SPACE, key_of(job.sequence), None)
+            self._domain.records.save_record(SPACE, key_of(job.sequence), None)
         self._ended += is_planned
         if self._ended > LEAST_ENDED and 2 * self._ended > len(self._heap):
             self._heap = [entry for entry in self._heap if self._means(entry)]
@@ -318,7 +318,7 @@ class Jobs:
 
     def _save(self, job: Job) -> None:
         if job.is_stored:
-            self._domain.storage.save_record(SPACE, key_of(job.sequence), write_job(job))
+            self._domain.records.save_record(SPACE, key_of(job.sequence), write_job(job))
 
     # -- time ----------------------------------------------------------------------------------------------------
 

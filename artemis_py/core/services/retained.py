@@ -21,6 +21,7 @@ from artemis_py.core.messages.record import MissingFormat, decode_with_durabilit
 from artemis_py.core.names.syntax import RESERVED, WildcardSyntax
 from artemis_py.core.queues.dispatcher import Dispatcher
 from artemis_py.core.queues.reference import hold, unhold
+from artemis_py.core.queues.storage import RecordStorage
 from artemis_py.core.runtime.timers import Timer
 from artemis_py.core.services.old_retained import OLD_SPACE, read_old_retained
 from artemis_py.errors import DamagedValue, LimitExceeded
@@ -111,8 +112,11 @@ class RetainedSearch:
 class RetainedMessages:
     """All retained messages of a broker, one for each address."""
 
-    def __init__(self, dispatcher: Dispatcher, syntax: WildcardSyntax, addresses: Mapping[str, Address]) -> None:
-        """Create an empty tree; `addresses` has all addresses of the domain, by name."""
+    def __init__(
+        self, dispatcher: Dispatcher, syntax: WildcardSyntax, addresses: Mapping[str, Address], records: RecordStorage
+    ) -> None:
+        """Create an empty tree; `addresses` has all addresses of the domain, by name, `records` its records."""
+        self._records: Final = records
         self._dispatcher: Final = dispatcher
         self._addresses: Final = addresses
         self._syntax: Final = syntax
@@ -144,7 +148,7 @@ class RetainedMessages:
         if not node.number:
             node.number = self._next_number
             self._next_number += 1
-        self._dispatcher.storage.save_record(SPACE, _NUMBER.pack(node.number), encode_with_durability(message))
+        self._records.save_record(SPACE, _NUMBER.pack(node.number), encode_with_durability(message))
 
     def remove(self, address: str) -> bool:
         """Delete the message of an address; return False if there is none."""
@@ -158,7 +162,7 @@ class RetainedMessages:
             node.timer.cancel()
             node.timer = None
         if node.number:
-            self._dispatcher.storage.save_record(SPACE, _NUMBER.pack(node.number), None)
+            self._records.save_record(SPACE, _NUMBER.pack(node.number), None)
             node.number = 0
         self._prune(address)
         return True
@@ -177,15 +181,15 @@ class RetainedMessages:
 
     def load(self, formats: Mapping[str, MessageFormat]) -> int:
         """Load what an earlier run kept; return the number of unusable records, which are deleted."""
-        storage = self._dispatcher.storage
+        records = self._records
         useless = 0
-        for key, value in storage.load_records(SPACE):
+        for key, value in records.load_records(SPACE):
             number = int(_NUMBER.unpack(key)[0])
             self._next_number = max(self._next_number, number + 1)
             message = self._read(decode_with_durability, value, formats)
             if message is None or self._is_expired(message):
                 useless += message is None
-                storage.save_record(SPACE, key, None)
+                records.save_record(SPACE, key, None)
                 continue
             node = self._make(message.address)
             self._set(node, message)
@@ -197,10 +201,10 @@ class RetainedMessages:
 
         Beside a message of the same address the old record is the newer one: the older build ran last.
         """
-        storage = self._dispatcher.storage
+        records = self._records
         useless = 0
-        for key, value in storage.load_records(OLD_SPACE):
-            storage.save_record(OLD_SPACE, key, None)
+        for key, value in records.load_records(OLD_SPACE):
+            records.save_record(OLD_SPACE, key, None)
             message = self._read(read_old_retained, value, formats)
             if message is None:
                 useless += 1

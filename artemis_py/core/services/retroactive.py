@@ -82,11 +82,11 @@ class Retroactive(Companion):
         domain = self.domain
         by_id = {queue.id: queue for queue in domain.queues.values()}
         needed: set[str] = set()
-        for key, value in domain.storage.load_records(SPACE):
+        for key, value in domain.records.load_records(SPACE):
             id, ring_name, position, upto, excess, waiting_name = read_record(key, value)
             queue, ring = by_id.get(id), domain.queues.get(ring_name)
             if queue is None or ring is None:
-                domain.storage.save_record(SPACE, key, None)
+                domain.records.save_record(SPACE, key, None)
                 continue
             catch_up = CatchUp(self, queue, HistoryReader(ring, position, upto), excess)
             catch_up.waiting = domain.queues.get(waiting_name)

@@ -24,7 +24,9 @@ class Services:
         self.sessions: Final = sessions
         self.staging: Final = Staging(domain)
         self.branches: Final = Branches(domain)
-        self.retained: Final = RetainedMessages(domain.dispatcher, domain.options.wildcards, domain.addresses)
+        self.retained: Final = RetainedMessages(
+            domain.dispatcher, domain.options.wildcards, domain.addresses, domain.records
+        )
         self.diverts: Final = ManagedDiverts(domain)
         self.retroactive: Final = Retroactive(domain)
         self.jobs: Final = Jobs(sessions)

@@ -133,14 +133,14 @@ class Staging:
 
     def restore(self) -> None:
         """Restore what an earlier run left; called once, when the queues exist."""
-        storage = self._domain.storage
+        records = self._domain.records
         decided = self.epochs.restore()
         names = {name for chosen in decided.values() for name in chosen}
         undone: dict[str, Stage] = {}
-        for key, value in storage.load_records(STAGES):
+        for key, value in records.load_records(STAGES):
             queue = self._domain.queues.get(key.decode())
             if queue is None:
-                storage.save_record(STAGES, key, None)
+                records.save_record(STAGES, key, None)
                 continue
             queue.address.sets_aside = True
             user, writer, epoch, attempt, address, refused, dropped = json.loads(value)
@@ -279,7 +279,7 @@ class Staging:
         record: list[object] = [
             stage.user, stage.writer, stage.epoch, stage.attempt, stage.address, stage.refused, stage.dropped
         ]  # fmt: skip
-        self._domain.storage.save_record(STAGES, stage.queue.name.encode(), json.dumps(record).encode())
+        self._domain.records.save_record(STAGES, stage.queue.name.encode(), json.dumps(record).encode())
 
     def _is_dropped(self, awaited: _Awaited, address: Address) -> bool:
         """Tell whether a message is discarded because of what is staged already. Raises AddressFull."""
@@ -391,7 +391,7 @@ class Staging:
         awaited.size_bytes -= stage.size_bytes
         if awaited.stages == 0:
             del self._awaited[stage.address]
-        self._domain.storage.save_record(STAGES, stage.queue.name.encode(), None)
+        self._domain.records.save_record(STAGES, stage.queue.name.encode(), None)
         if not stage.queue.is_deleted:
             self._domain.delete_queue(stage.queue.name, force=True, reason=reason)
 

@@ -8,10 +8,11 @@ from attrs import frozen
 from artemis_py.core.addresses.address import Address
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.routing.domain import Domain
-from artemis_py.core.runtime.access import Subject
+from artemis_py.core.runtime.access import OpenAccess, Subject
 from artemis_py.core.sessions.inlet import Endpoint
 from artemis_py.core.sessions.session import Session
 from artemis_py.core.sessions.subscriptions import Subscription, delete_queue, goes
+from artemis_py.errors import HostStopped, LimitExceeded, NotAuthorized
 
 
 @frozen(kw_only=True)
@@ -35,14 +36,37 @@ class Sessions:
         """Open sessions by id."""
         self.endpoints: Final[dict[str, Endpoint]] = {}
         """Endpoints that take messages in place of an address, by address."""
+        self.closed_because: str | None = None
+        """Why no client may connect; None as long as clients may."""
+        self.max_connections: int = -1
+        """Clients that may be connected at a time; -1: no limit."""
+        self.roles: frozenset[str] = frozenset()
+        """Roles that may connect; empty: all users."""
+
+    def check_entry(self, subject: Subject) -> None:
+        """Raise HostStopped, LimitExceeded or NotAuthorized if a client may not connect to this domain now."""
+        if self.closed_because is not None:
+            raise HostStopped(self.closed_because)
+        if self.roles and self.roles.isdisjoint(subject.roles) and not isinstance(self.domain.access, OpenAccess):
+            raise NotAuthorized(f"user '{subject.name}' has none of the roles that may connect to this virtual host")
+        if 0 <= self.max_connections <= len(self.opened):
+            raise LimitExceeded(
+                f"{len(self.opened)} clients are connected to this virtual host, and max-connections is "
+                f"{self.max_connections}"
+            )
 
     def open(self, subject: Subject, client_id: str = "", peer: str = "", protocol: str = "") -> Session:
-        """Open a session with the rights of `subject`; `peer` is the client's network address, for the log."""
+        """Open a session with the rights of `subject`; `peer` is the client's network address, for the log.
+
+        Raises what `check_entry` raises.
+        """
+        self.check_entry(subject)
         return Session(self.domain, subject, client_id, peer, protocol, self.opened, self.endpoints)
 
     def open_for_absent(self, last_known: Subject, client_id: str, peer: str, protocol: str) -> Session:
         """Open a session for a client that is not connected, with the rights that its user has now."""
-        return self.open(self.domain.subject_now(last_known), client_id, peer, protocol)
+        subject = self.domain.subject_now(last_known)
+        return Session(self.domain, subject, client_id, peer, protocol, self.opened, self.endpoints)
 
     def queues(self) -> Iterable[Queue]:
         """Return all queues; a protocol finds there what an earlier run left to it."""

@@ -20,7 +20,7 @@ from artemis_py.store import schema
 from artemis_py.store.environment import Environment
 from artemis_py.store.lmdb import LmdbStore
 from artemis_py.store.recovery import Recovered, recover
-from tests.core_harness import START_MS, browse_all, make_queue, make_services, settle_down
+from tests.core_harness import START_MS, browse_all, make_hosts, make_queue, make_services, settle_down
 
 SMALL_MAP_BYTES = 1 << 20
 
@@ -76,7 +76,9 @@ class World:
         self.domain.dispatcher.now_ms = START_MS
         self.services = make_services(self.domain)
         self.failures: list[str] = []
-        self.found: Recovered = recover(self.store, self.domain, {PLAIN_FORMAT.name: PLAIN_FORMAT, **(formats or {})})
+        self.hosts = make_hosts(self.services)
+        known = {PLAIN_FORMAT.name: PLAIN_FORMAT, **(formats or {})}
+        self.found: Recovered = recover(self.store, self.domain, known, self.hosts)
         self.store.start(self.hands, self.hands, self._failed, self.domain.dispatcher.stored)
 
     def _failed(self, reason: str) -> None:
@@ -99,7 +101,8 @@ class World:
         """End in good order."""
         while self.hands.jobs:
             self.hands.work()
-        self.store.close(list(self.domain.queues.values()))
+        everybody = [*self.hosts.restored(), *[host.services for host in self.hosts.leaving()]]
+        self.store.close([queue for each in everybody for queue in each.sessions.domain.queues.values()])
 
     def settle(self) -> None:
         """Let everything become durable, and then be delivered."""

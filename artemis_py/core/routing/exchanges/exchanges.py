@@ -59,7 +59,7 @@ class Exchanges(Companion):
         """Number of bindings and alternates that lead to queues of an address, by its name."""
         self.declared: Final[dict[ExchangeBinding, None]] = {}
         """Bindings that the configuration declares; those of an earlier one remain until they are removed."""
-        self._kept: Final = KeptExchanges(routing.storage)
+        self._kept: Final = KeptExchanges(routing.records)
         for name, kind in PREDECLARED.items():
             self._make(ExchangeConfig(name=name, type=kind))
         routing.companions.append(self)

@@ -8,7 +8,7 @@ import json
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
-from artemis_py.core.queues.storage import Storage
+from artemis_py.core.queues.storage import RecordStorage
 from artemis_py.core.routing.exchanges.arguments import Scalar, check_arguments
 from artemis_py.core.routing.exchanges.binding import ExchangeBinding, Identity
 from artemis_py.core.routing.exchanges.exchange import Exchange
@@ -83,18 +83,18 @@ def read_stored_binding(key: bytes, value: bytes) -> StoredBinding:
 class KeptExchanges:
     """Writes and reads the records of one domain."""
 
-    def __init__(self, storage: Storage) -> None:
-        self._storage: Storage = storage
+    def __init__(self, records: RecordStorage) -> None:
+        self._records: RecordStorage = records
 
     def keep_exchange(self, exchange: Exchange) -> None:
         """Keep an exchange as it is now."""
         value = json.dumps(exchange_record(exchange.config), separators=(",", ":")).encode()
-        self._storage.save_record(EXCHANGES, exchange_key(exchange.name), value)
+        self._records.save_record(EXCHANGES, exchange_key(exchange.name), value)
 
     def forget_exchange(self, exchange: Exchange) -> None:
         """Forget an exchange that was deleted."""
         if exchange.is_durable:
-            self._storage.save_record(EXCHANGES, exchange_key(exchange.name), None)
+            self._records.save_record(EXCHANGES, exchange_key(exchange.name), None)
 
     def keep_binding(self, binding: ExchangeBinding) -> None:
         """Keep a binding."""
@@ -109,19 +109,19 @@ class KeptExchanges:
         if binding.is_declared:
             record["declared"] = True
         value = json.dumps(record, separators=(",", ":")).encode()
-        self._storage.save_record(BINDINGS, binding_key(binding.source.name, binding.identity), value)
+        self._records.save_record(BINDINGS, binding_key(binding.source.name, binding.identity), value)
 
     def forget_binding(self, binding: ExchangeBinding) -> None:
         """Forget a binding that was removed."""
-        self._storage.save_record(BINDINGS, binding_key(binding.source.name, binding.identity), None)
+        self._records.save_record(BINDINGS, binding_key(binding.source.name, binding.identity), None)
 
     def restore(self, exchanges: "Exchanges") -> list[str]:
         """Make all exchanges, then their alternates and bindings; return what is wrong with the others."""
         problems: list[str] = []
         configs: list[tuple[Exchange, ExchangeConfig]] = []
         # All records are read first: what is made may be saved again, and then they could not be read any more.
-        stored = self._storage.load_records(EXCHANGES)
-        bound = self._storage.load_records(BINDINGS)
+        stored = self._records.load_records(EXCHANGES)
+        bound = self._records.load_records(BINDINGS)
         for key, value in stored:
             try:
                 config = read_stored_exchange(key, value)
