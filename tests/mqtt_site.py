@@ -13,7 +13,6 @@ from artemis_py.core.queues.dispatcher import Dispatcher
 from artemis_py.core.queues.storage import Scratch, Storage
 from artemis_py.core.routing.domain import Domain
 from artemis_py.core.runtime.access import AccessControl
-from artemis_py.core.services.domains import Domains
 from artemis_py.core.settings.address_settings import AddressSettings
 from artemis_py.core.settings.broker_settings import BrokerSettings
 from artemis_py.core.settings.repository import SettingsRepository
@@ -23,7 +22,7 @@ from artemis_py.store.lmdb import LmdbStore
 from artemis_py.store.memory import MemoryStore
 from artemis_py.store.recovery import recover
 from tests import mqtt_harness as wire
-from tests.core_harness import START_MS, make_services
+from tests.core_harness import START_MS, make_hosts, make_services
 from tests.unit.store.world import SMALL_MAP_BYTES, Handmade
 
 
@@ -50,10 +49,11 @@ class Site:
         self.domain = Domain(repository, Dispatcher(storage, scratch, options), options, access)
         self.domain.dispatcher.now_ms = now_ms
         self.services = make_services(self.domain)
-        self.manager = MqttProtocolManager(Host(Domains(self.services)))
+        self.hosts = make_hosts(self.services)
+        self.manager = MqttProtocolManager(Host(self.hosts.domains, self.hosts))
         if self._store is not None:
             formats = {PLAIN_FORMAT.name: PLAIN_FORMAT} | {one.name: one for one in self.manager.formats}
-            recover(self._store, self.domain, formats)
+            recover(self._store, self.domain, formats, self.hosts)
             assert self.domain.exchanges.restore() == []
             self._store.start(
                 self.hands, self.hands, self.domain.dispatcher.storage_failed, self.domain.dispatcher.stored
@@ -104,6 +104,7 @@ class Client:
         version: int = MQTT_5,
         authenticator: Authenticator | None = None,
         acceptor: str = "acceptor",
+        virtual_host: str = "",
         **parameters: Any,
     ) -> None:
         self.site = site
@@ -114,6 +115,7 @@ class Client:
             is_loopback=True,
             authenticator=authenticator or OpenAuthenticator(),
             parameters=site.manager.read_parameters(acceptor, parameters),
+            virtual_host=virtual_host,
             wake=lambda: None,
             read=self._read,
         )

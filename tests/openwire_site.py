@@ -40,7 +40,6 @@ from artemis_py.core.queues.dispatcher import Dispatcher
 from artemis_py.core.queues.storage import Storage
 from artemis_py.core.routing.domain import Domain
 from artemis_py.core.runtime.access import AccessControl
-from artemis_py.core.services.domains import Domains
 from artemis_py.core.settings.address_settings import AddressSettings
 from artemis_py.core.settings.broker_settings import BrokerSettings
 from artemis_py.core.settings.repository import SettingsRepository
@@ -49,7 +48,7 @@ from artemis_py.security.authenticator import OpenAuthenticator
 from artemis_py.store.lmdb import LmdbStore
 from artemis_py.store.memory import MemoryStore
 from artemis_py.store.recovery import recover
-from tests.core_harness import START_MS, make_services
+from tests.core_harness import START_MS, make_hosts, make_services
 from tests.openwire_harness import frames, wire_format
 from tests.unit.store.world import SMALL_MAP_BYTES, Handmade
 
@@ -77,11 +76,12 @@ class Site:
         self.domain = Domain(repository, Dispatcher(storage, None, options), options, access)
         self.domain.dispatcher.now_ms = now_ms
         services = make_services(self.domain)
-        self.host = Host(Domains(services))
+        self.hosts = make_hosts(services)
+        self.host = Host(self.hosts.domains, self.hosts)
         self.manager = OpenWireProtocolManager(self.host)
         if self._store is not None:
             formats = {PLAIN_FORMAT.name: PLAIN_FORMAT} | {one.name: one for one in self.manager.formats}
-            recover(self._store, self.domain, formats)
+            recover(self._store, self.domain, formats, self.hosts)
             assert self.domain.exchanges.restore() == []
             services.branches.restore()
             services.jobs.restore()
@@ -127,6 +127,7 @@ class Client:
         name: str = "c1",
         version: int = 12,
         authenticator: Authenticator | None = None,
+        virtual_host: str = "",
         **parameters: str,
     ) -> None:
         self.site = site
@@ -142,6 +143,7 @@ class Client:
             is_loopback=True,
             authenticator=authenticator or OpenAuthenticator(),
             parameters=site.manager.read_parameters("acceptor", parameters),
+            virtual_host=virtual_host,
             wake=lambda: None,
             read=self._read,
         )

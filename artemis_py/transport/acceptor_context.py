@@ -71,6 +71,7 @@ class AcceptorContext:
             certificate_subject=None if tls is None else distinguished_name(tls.getpeercert()),
             authenticator=WatchedAuthenticator(self.authenticator, login_changed),
             parameters=self.parameters[protocol_name],
+            virtual_host=self.config.virtual_host,
             wake=driver.wake,
             read=driver.read,
             output_limit_bytes=self.output_limit_bytes,

@@ -85,6 +85,12 @@ class AcceptorConfig:
         name="strangersPerAddress",
         minimum=-1,
     )
+    virtual_host: str = option(
+        Kind.TEXT,
+        "",
+        "Virtual host of clients that name none, or whose host is no virtual host. Not in Artemis.",
+        name="virtualHost",
+    )
     # One deadline from accept to logged in, however slowly bytes trickle in (reliability §4).
     handshake_timeout_s: int = option(
         Kind.SECONDS, 10, "A client must be logged in within this time.", name="handshake-timeout", minimum=1

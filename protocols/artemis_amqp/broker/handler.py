@@ -22,8 +22,9 @@ from artemis_py.core.runtime.access import Subject
 from artemis_py.core.runtime.background import Steps
 from artemis_py.core.runtime.meter import LINK_UNITS
 from artemis_py.core.sessions.session import Session
+from artemis_py.errors import NoSuchHost
 from artemis_py.peers import address_of
-from artemis_py.protocol import ConnectionContext
+from artemis_py.protocol import ConnectionContext, Host
 from artemis_py.wire.answers import Answers
 from artemis_py.wire.partial_input import PartialInput
 from artemis_py.wire.prefixes import Prefixes
@@ -40,11 +41,12 @@ class AmqpHandler:
     """One AMQP connection; the transport and the engine call it."""
 
     def __init__(self, manager: "AmqpProtocolManager", context: ConnectionContext, parameters: "Parameters") -> None:
-        self.manager: Final = manager
+        self.manager: AmqpProtocolManager = manager
+        """Manager of the domain that the client opened; of the default one before."""
         self.context: Final = context
         self.parameters: Final = parameters
         self.prefixes: Final[Prefixes] = parameters.prefixes
-        self.host: Final = manager.host
+        self.host: Host = manager.host
         self.brake: Final = manager.brake
         self.source: Final = address_of(context.peer)
         """Peer address; the log counts the lines of one peer together."""
@@ -61,12 +63,14 @@ class AmqpHandler:
             manager.host.storage, self.engine.outbox, lambda: self.is_over, self._store_failed
         )
         self.login: Final = Login(self)
-        self.links: Final = Links(self)
+        self.links: Links = Links(self)
         self.transactions: Final = Transactions(self)
         self._input: Final = PartialInput(manager.host.memory)
         self.services = manager.host.domains.default
         """Services of the domain that the client opened; the default one before."""
         self._session: Session | None = None
+        self._sasl_hostname: str | None = None
+        """Host that the client named in its login; it counts if the client opens its connection without one."""
         self._is_lost = False
         self._is_leaving = False
         """Whether the core's session is being closed or has been closed."""
@@ -220,6 +224,7 @@ class AmqpHandler:
 
     def on_sasl_init(self, mechanism: str, initial_response: bytes | None, hostname: str | None) -> None:
         """Begin the exchange of the mechanism that the client chose."""
+        self._sasl_hostname = hostname
         self.login.begin(mechanism, initial_response)
 
     def on_sasl_response(self, data: bytes) -> None:
@@ -229,11 +234,23 @@ class AmqpHandler:
     def on_open(self, opening: Open) -> None:
         """Decide about the client's open."""
         self.container_id = opening.container_id
-        self.services = self.host.domains.find(opening.hostname)
+        hostname = self._sasl_hostname if opening.hostname is None else opening.hostname
+        try:
+            self._enter(self.manager.siblings.find(hostname, self.context.virtual_host))
+        except NoSuchHost as refusal:
+            self.login.refuse(errors.to_amqp(refusal))
+            return
         self.login.open(opening)
 
+    def _enter(self, manager: "AmqpProtocolManager") -> None:
+        """Use the domain of a manager; nothing was done in another one yet."""
+        self.manager = manager
+        self.host = manager.host
+        self.services = self.host.services
+        self.links = Links(self)
+
     def admitted(self, subject: Subject) -> None:
-        """Give an admitted client a session of the core."""
+        """Give an admitted client a session of the core. Raises Refusal if its virtual host does not take it."""
         self._session = self.services.sessions.open(subject, self.container_id, self.context.peer, "AMQP")
         self._session.client = self
         self.manager.remember(self)

@@ -8,6 +8,7 @@ from artemis_amqp.engine import errors, extensions
 from artemis_amqp.engine.performatives import AmqpError, Open
 from artemis_amqp.engine.types import Symbol
 from artemis_py.core.runtime.access import Subject
+from artemis_py.errors import Refusal
 from artemis_py.protocol import LoginOutcome, LoginResult, SaslExchange
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ class Login:
                 self.subject = result.subject
                 self._admit(opening, result.subject)
             else:
-                self._refuse(AmqpError(errors.UNAUTHORIZED_ACCESS, "log in with SASL: anonymous access is not allowed"))
+                self.refuse(AmqpError(errors.UNAUTHORIZED_ACCESS, "log in with SASL: anonymous access is not allowed"))
             self._handler.answers.ask_store()
             self._handler.wake()
 
@@ -112,12 +113,22 @@ class Login:
         handler = self._handler
         others = handler.manager.connections_of(handler.container_id, handler)
         self._sole_policy = sole.wanted(opening)
+        try:
+            # Before another connection ends in favour of this one.
+            handler.services.sessions.check_entry(subject)
+        except Refusal as refusal:
+            template = "connection refused: peer=%s user=%s container=%s reason=%s"
+            handler.brake.info(
+                handler.source, template, self._context.peer, subject.name, handler.container_id, refusal
+            )
+            self.refuse(errors.to_amqp(refusal))
+            return
         policy = sole.in_force(self._sole_policy, [other.login._sole_policy for other in others])
         if any(other.login.user != subject.user for other in others) and policy is not None:
             # A container-id is no secret: a client must not close the connections of another user with it.
             policy = sole.Policy.REFUSE
         if others and policy is sole.Policy.REFUSE:
-            self._refuse(sole.taken(handler.container_id))
+            self.refuse(sole.taken(handler.container_id))
             return
         if policy is sole.Policy.CLOSE_EXISTING:
             for other in others:
@@ -127,7 +138,7 @@ class Login:
         template = "connection opened: peer=%s user=%s container=%s"
         handler.brake.info(handler.source, template, self._context.peer, subject.name, handler.container_id)
 
-    def _refuse(self, error: AmqpError) -> None:
+    def refuse(self, error: AmqpError) -> None:
         """Refuse a connection: open first, then close (amqp10 §5.1)."""
         self._engine.send_open(self._our_open({_ESTABLISHMENT_FAILED: True}))
         self._engine.close(error)

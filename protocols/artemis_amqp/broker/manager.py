@@ -17,7 +17,7 @@ from artemis_py.core.messages.large_body import DEFAULT_MIN_LARGE_BYTES
 from artemis_py.core.messages.message import MessageFormat
 from artemis_py.core.settings.declaration import Kind, Option, option, options_of
 from artemis_py.logs import LogBrake, named_logger
-from artemis_py.protocol import ConnectionContext, Host
+from artemis_py.protocol import ConnectionContext, Host, Siblings
 from artemis_py.release import installed_version
 from artemis_py.wire.parameters import read_parameters
 from artemis_py.wire.prefixes import Prefixes
@@ -126,7 +126,7 @@ PARAMETERS: Final = options_of(Parameters)
 
 
 class AmqpProtocolManager:
-    """State that all AMQP connections of a broker share."""
+    """State that all AMQP connections of a domain share; the transport knows that of the default domain."""
 
     name = "AMQP"
     formats: Sequence[MessageFormat] = (AMQP_FORMAT,)
@@ -142,6 +142,8 @@ class AmqpProtocolManager:
         self.brake: Final = LogBrake(named_logger("artemis_amqp"))
         """Rate limit for log lines that clients can cause."""
         self._containers: dict[str, list[AmqpHandler]] = {}
+        self.siblings: Final = Siblings(self, host, AmqpProtocolManager)
+        """Managers of all domains: links and containers of the same name in two of them have nothing in common."""
 
     def read_parameters(self, acceptor: str, given: Mapping[str, str]) -> Parameters:
         """Parse an acceptor's parameters. Raises InvalidParameter."""

@@ -14,6 +14,8 @@ REASONS: Final[dict[type[core.Refusal], int]] = {
     core.NoSuchAddress: reasons.TOPIC_NAME_INVALID,
     core.NoSuchExchange: reasons.TOPIC_NAME_INVALID,
     core.NoSuchQueue: reasons.TOPIC_NAME_INVALID,
+    core.HostStopped: reasons.SERVER_UNAVAILABLE,
+    core.NoSuchHost: reasons.NOT_AUTHORIZED,
     core.InvalidRequest: reasons.TOPIC_NAME_INVALID,
     InvalidTopic: reasons.TOPIC_NAME_INVALID,
     core.RoutingTypeMismatch: reasons.TOPIC_NAME_INVALID,

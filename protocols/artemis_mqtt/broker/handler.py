@@ -161,6 +161,11 @@ class ClientHandler(MqttHandler):
         """Begin the login."""
         Login(self, connect).begin()
 
+    def enter(self, manager: "MqttProtocolManager") -> None:
+        """Use the domain of a manager, which the client names; nothing was done in another one yet."""
+        self.manager = manager
+        self.host = manager.host
+
     def on_auth(self, auth: packets.Auth) -> None:
         """Do nothing: no method is supported, so the engine lets no AUTH through."""
 

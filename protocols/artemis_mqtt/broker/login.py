@@ -22,10 +22,10 @@ from artemis_mqtt.broker.session import NEVER, ClientSession
 from artemis_mqtt.broker.subscriptions import abandon, hand_over_retained, resume, under_way, unsubscribe
 from artemis_mqtt.engine import packets, reasons
 from artemis_mqtt.engine.properties import Properties
-from artemis_py.core.runtime.access import Permission
+from artemis_py.core.runtime.access import Permission, Subject
 from artemis_py.core.runtime.background import SLICE_UNITS, Steps
 from artemis_py.core.sessions.session import Session
-from artemis_py.errors import LimitExceeded, NotAuthorized, Refusal
+from artemis_py.errors import LimitExceeded, NoSuchHost, NotAuthorized, Refusal
 from artemis_py.protocol import LoginOutcome, LoginResult
 
 if TYPE_CHECKING:
@@ -52,6 +52,14 @@ class Login:
             # No method of enhanced authentication is supported [MQTT-4.12.0-1].
             self._handler.engine.refuse(reasons.BAD_AUTHENTICATION_METHOD)
             return
+        try:
+            username = self._enter()
+        except NoSuchHost as refusal:
+            handler = self._handler
+            template = "connection refused: peer=%s reason=%s"
+            handler.brake.warning(handler.source, template, context.peer, refusal)
+            handler.engine.refuse(to_reason(refusal))
+            return
         authenticator = context.authenticator
         if connect.username is None and _EXTERNAL in authenticator.mechanisms(context):
             exchange = authenticator.begin(_EXTERNAL, context)
@@ -59,7 +67,22 @@ class Login:
                 exchange.respond(b"", lambda challenge: None, self._checked)
                 return
         password = None if connect.password is None else connect.password.decode("utf-8", "replace")
-        authenticator.login(connect.username, password, context, self._checked)
+        authenticator.login(username, password, context, self._checked)
+
+    def _enter(self) -> str | None:
+        """Enter the virtual host that the client names, or that of its acceptor; return the name of the user.
+
+        A user name `host:user` names both, as with RabbitMQ, if there is such a host; the last colon separates them.
+        Raises NoSuchHost.
+        """
+        handler, username = self._handler, self._connect.username
+        siblings = handler.manager.siblings
+        name, separator, user = (username or "").rpartition(":")
+        manager = siblings.named(name) if separator and name and user else None
+        if manager is None:
+            manager, user = siblings.find(None, handler.context.virtual_host), ""
+        handler.enter(manager)
+        return user or username
 
     def _checked(self, result: LoginResult) -> None:
         """Let the client in, or refuse it."""
@@ -74,10 +97,23 @@ class Login:
             handler.engine.refuse(reasons.NOT_AUTHORIZED if is_anonymous else reasons.BAD_USER_NAME_OR_PASSWORD)
         else:
             handler.client_id = connect.client_id or f"auto-{uuid4()}"
-            core = handler.manager.host.sessions.open(subject, handler.client_id, handler.context.peer, "MQTT")
-            core.client = handler
-            self._open(core)
+            self._admit(subject)
         handler.wake()
+
+    def _admit(self, subject: Subject) -> None:
+        """Open a session of the core, unless the virtual host does not take the client."""
+        handler = self._handler
+        try:
+            core = handler.host.sessions.open(subject, handler.client_id, handler.context.peer, "MQTT")
+        except Refusal as refusal:
+            template = "connection refused: peer=%s user=%s client=%s reason=%s"
+            handler.brake.warning(
+                handler.source, template, handler.context.peer, subject.name, handler.client_id, refusal
+            )
+            handler.engine.refuse(to_reason(refusal))
+            return
+        core.client = handler
+        self._open(core)
 
     def _refuse(self, core: Session, refusal: Refusal, template: str, *values: object) -> None:
         handler = self._handler

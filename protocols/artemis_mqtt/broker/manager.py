@@ -13,7 +13,7 @@ from artemis_mqtt.engine.topics import topic_field
 from artemis_py.core.messages.message import MessageFormat
 from artemis_py.core.settings.declaration import Option
 from artemis_py.logs import LogBrake, named_logger
-from artemis_py.protocol import ConnectionContext, Host
+from artemis_py.protocol import ConnectionContext, Host, Siblings
 from artemis_py.wire.parameters import read_parameters
 
 _CONNECT: Final = 0x10
@@ -22,7 +22,7 @@ _NAMES: Final = (b"\x00\x04MQTT", b"\x00\x06MQIsdp")
 
 
 class MqttProtocolManager:
-    """The state that all MQTT connections of a broker share."""
+    """State that all MQTT connections of a domain share; the transport knows that of the default domain."""
 
     name = "MQTT"
     parameters: Sequence[Option] = PARAMETERS
@@ -30,18 +30,24 @@ class MqttProtocolManager:
     websocket_subprotocols: Sequence[str] = ("mqtt", "mqttv3.1")
     greeting: bytes = b""
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: Host, first: "MqttProtocolManager | None" = None) -> None:
+        """Create it for the domain of `host`; if that is not the default one, `first` is the manager of that."""
         self.host: Final = host
         syntax = host.options.wildcards
         self.names: Final = Names(syntax)
-        self.format: Final = MqttFormat(syntax)
+        # A message belongs to a format, which has one instance.
+        self.format: MqttFormat = MqttFormat(syntax) if first is None else first.format
         self.formats: Sequence[MessageFormat] = (self.format,)
         # For what clients can have logged.
-        brake = LogBrake(named_logger("artemis_mqtt"))
-        self.limits: Final = BrokerLimits()
-        self.sessions: Final = Sessions(host, self.names, self.format, brake, self.limits)
+        brake: LogBrake = LogBrake(named_logger("artemis_mqtt")) if first is None else first.brake
+        self.limits: BrokerLimits = BrokerLimits() if first is None else first.limits
+        self.siblings: Final = Siblings(self, host, lambda other: MqttProtocolManager(other, self))
+        """Managers of all domains: a client identifier belongs to another session in each of them."""
+        if host.hosts is not None:
+            host.hosts.before_clearing.append(lambda gone: self.siblings.of(gone.services).sessions.end_all())
+        self.sessions: Sessions = Sessions(host, self.names, self.format, brake, self.limits)
         self.system_topics: Final = SystemTopics(self)
-        self.brake: Final = brake
+        self.brake: LogBrake = brake
         self._topic_fields: dict[str, bytes] = {}
         self._key_fields: dict[str, bytes] = {}
 
@@ -71,7 +77,8 @@ class MqttProtocolManager:
 
     def start(self) -> None:
         """Take up the sessions of an earlier run."""
-        self.sessions.restore()
+        for each in self.siblings.all():
+            each.sessions.restore()
 
     def key_field(self, key: str) -> bytes:
         """Return the topic of a routing key as it stands in a PUBLISH; empty if it cannot stand there."""

@@ -136,14 +136,14 @@ class BrokerParameters:
     max_sessions: int = option(
         Kind.COUNT,
         100_000,
-        "MQTT sessions that outlive their connections, in the whole broker; -1: no limit.",
+        "MQTT sessions that outlive their connections, in each virtual host; -1: no limit.",
         name="mqttMaxSessions",
         minimum=-1,
     )
     max_retained: int = option(
         Kind.COUNT,
         1_000_000,
-        "Topics whose last message is retained, in the whole broker; -1: no limit.",
+        "Topics whose last message is retained, in each virtual host; -1: no limit.",
         name="mqttMaxRetainedMessages",
         minimum=-1,
     )

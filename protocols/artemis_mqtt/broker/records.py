@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from attrs import asdict, define, field, frozen
 
-from artemis_py.core.queues.storage import Storage
+from artemis_py.core.queues.storage import RecordStorage
 
 SPACE: Final = "mqtt"
 
@@ -112,7 +112,7 @@ class StoredSession:
 class Records:
     """The records of one session."""
 
-    def __init__(self, storage: Storage, number: int) -> None:
+    def __init__(self, storage: RecordStorage, number: int) -> None:
         self._storage: Final = storage
         self.number: Final = number
         self._subscriptions: set[int] = set()
@@ -152,7 +152,7 @@ class Records:
         self._storage.save_record(SPACE, _IDENTIFIED.pack(self.number, _KIND_OUTGOING, packet_id), None)
 
 
-def load(storage: Storage) -> list[StoredSession]:
+def load(storage: RecordStorage) -> list[StoredSession]:
     """Return all sessions that an earlier run remembered; one without `session` has lost its record."""
     found: dict[int, StoredSession] = {}
     for key, value in storage.load_records(SPACE):
@@ -188,7 +188,7 @@ def _read_session(fields: dict[str, Any]) -> SessionRecord:
     return SessionRecord(**fields, will=will)
 
 
-def forget(storage: Storage, keys: list[bytes]) -> None:
+def forget(storage: RecordStorage, keys: list[bytes]) -> None:
     """Forget these records."""
     for key in keys:
         storage.save_record(SPACE, key, None)

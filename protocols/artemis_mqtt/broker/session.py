@@ -10,7 +10,7 @@ from artemis_mqtt.broker.deliveries import Sent, Subscription, sent
 from artemis_mqtt.broker.records import Records, SessionRecord, StoredWill, SubscriptionRecord
 from artemis_mqtt.engine.flight import RECEIVED, RELEASED, Delivery, IncomingFlight, OutgoingFlight
 from artemis_py.core.queues.consumer import ACCEPTED
-from artemis_py.core.queues.storage import Storage
+from artemis_py.core.queues.storage import RecordStorage
 from artemis_py.core.runtime.accounts import NAME_FACTOR, MemoryAccount
 from artemis_py.core.runtime.timers import Timer
 
@@ -29,7 +29,13 @@ class ClientSession:
     """The state of one client."""
 
     def __init__(
-        self, storage: Storage, tables: MemoryAccount, number: int, client_id: str, expiry_s: int, user: str | None
+        self,
+        storage: RecordStorage,
+        tables: MemoryAccount,
+        number: int,
+        client_id: str,
+        expiry_s: int,
+        user: str | None,
     ) -> None:
         self.client_id: str = client_id
         self.user: str | None = user

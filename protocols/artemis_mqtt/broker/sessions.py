@@ -93,7 +93,9 @@ class Sessions:
         if expiry_s > 0 and 0 <= limit <= self.stored_count:
             raise LimitExceeded(f"the broker keeps {self.stored_count} sessions, which is the limit")
         self.host.check_tables(f"a session of '{client_id}'")
-        session = ClientSession(self.host.storage, self.host.tables, self._next_number, client_id, expiry_s, user)
+        session = ClientSession(
+            self.host.record_storage, self.host.tables, self._next_number, client_id, expiry_s, user
+        )
         self._next_number += 1
         self._add(session)
         return session, False
@@ -176,6 +178,15 @@ class Sessions:
         LOGGER.debug("session ended: client=%s reason=%s", session.client_id, reason)
         return None
 
+    def end_all(self) -> Steps:
+        """End all sessions, without their wills, because their virtual host is deleted."""
+        for session in list(self._sessions.values()):
+            if session.client_id in self._sessions:
+                session.will = None
+                self.end(session, "its virtual host is deleted")
+                yield None
+        return None
+
     def finish(self, queue_name: str) -> None:
         """Delete the remaining queue of an ended session at once: a new subscription needs its name."""
         for subscription in self._ending.pop(queue_name, ()):
@@ -236,10 +247,10 @@ class Sessions:
         """Take up what an earlier run of the broker left. Called once, when addresses and queues are there again."""
         queues = {queue.name: queue for queue in self.host.sessions.queues()}
         count = 0
-        for stored in records.load(self.host.storage):
+        for stored in records.load(self.host.record_storage):
             self._next_number = max(self._next_number, stored.number + 1)
             if stored.session is None or stored.session.client_id in self._sessions:
-                records.forget(self.host.storage, stored.keys)
+                records.forget(self.host.record_storage, stored.keys)
                 continue
             session = self._restored(stored, queues)
             count += 1
@@ -255,7 +266,7 @@ class Sessions:
         record = stored.session
         assert record is not None
         session = ClientSession(
-            self.host.storage,
+            self.host.record_storage,
             self.host.tables,
             stored.number,
             record.client_id,

@@ -21,7 +21,7 @@ from artemis_openwire.engine.structure import Throwable
 from artemis_openwire.engine.structures import ConnectionId
 from artemis_py.core.messages.large_body import LargeBody
 from artemis_py.core.runtime.access import Subject
-from artemis_py.errors import Refusal
+from artemis_py.errors import NoSuchHost, Refusal
 from artemis_py.logs import LogBrake
 from artemis_py.peers import address_of
 from artemis_py.protocol import ConnectionContext, Host
@@ -54,6 +54,8 @@ class ClientHandler(OpenWireHandler):
         self.connection_id: str = ""
         self.services = manager.host.domains.default
         """Services of the domain that the client connected to."""
+        self.no_host: NoSuchHost | None = None
+        """What the client is told when it logs in, because it named a virtual host that does not exist."""
         self.engine: OpenWireConnection = OpenWireConnection(
             self, manager.info, parameters.limits(context), manager.host.meter
         )
@@ -156,21 +158,27 @@ class ClientHandler(OpenWireHandler):
     # -- the engine's side -------------------------------------------------------------------------------------
 
     def on_negotiated(self, agreement: Agreement) -> None:
-        """Find the domain of the host that the client connected to."""
-        self.services = self.host.domains.find(agreement.host or None)
+        """Enter the domain of the host that the client connected to, or that of its acceptor."""
+        try:
+            self.manager = self.manager.siblings.find(agreement.host or None, self.context.virtual_host)
+        except NoSuchHost as refusal:
+            self.no_host = refusal
+            return
+        self.host = self.manager.host
+        self.services = self.host.services
 
     def on_connection_info(self, info: ConnectionInfo) -> None:
         """Begin the login."""
         Login(self, info).begin()
 
     def admitted(self, subject: Subject, info: ConnectionInfo) -> None:
-        """Open a session of the core for a client that may come in."""
+        """Open a session of the core for a client that may come in. Raises Refusal if its virtual host says no."""
         assert info.connection_id is not None
         assert info.connection_id.value is not None
         assert info.client_id is not None
+        core = self.services.sessions.open(subject, info.client_id, self.context.peer, "OPENWIRE")
         self.client_id = info.client_id
         self.connection_id = info.connection_id.value
-        core = self.services.sessions.open(subject, self.client_id, self.context.peer, "OPENWIRE")
         core.client = self
         self.exchange = Exchange(self, core, info)
         self.manager.clients.add(self)

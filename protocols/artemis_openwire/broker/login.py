@@ -7,6 +7,7 @@ from artemis_openwire.engine import errors
 from artemis_openwire.engine.commands import ConnectionInfo
 from artemis_openwire.engine.structure import Throwable
 from artemis_py.core.runtime.access import Subject
+from artemis_py.errors import Refusal
 from artemis_py.protocol import LoginOutcome, LoginResult
 
 if TYPE_CHECKING:
@@ -25,6 +26,9 @@ class Login:
     def begin(self) -> None:
         """Check the names and the credentials."""
         handler, info = self._handler, self._info
+        if handler.no_host is not None:
+            self._refuse(errors.throwable_of(handler.no_host))
+            return
         if info.connection_id is None or not info.connection_id.value:
             self._refuse(Throwable(errors.STATE, "a connection needs an id"))
             return
@@ -62,6 +66,12 @@ class Login:
         assert info.connection_id is not None
         assert info.connection_id.value is not None
         assert info.client_id is not None
+        try:
+            handler.services.sessions.check_entry(subject)
+        except Refusal as refusal:
+            # Before another connection ends in favour of this one.
+            self._refuse(errors.throwable_of(refusal))
+            return
         clients = handler.manager.clients
         predecessor = clients.with_connection_id(info.connection_id.value)
         if predecessor is not None:
@@ -73,7 +83,10 @@ class Login:
             may_replace = info.failover_reconnect or handler.parameters.allows_link_stealing
             self._take_over(other, subject, Throwable(errors.CLIENT_ID, text), may_replace)
             return
-        handler.admitted(subject, info)
+        try:
+            handler.admitted(subject, info)
+        except Refusal as refusal:
+            self._refuse(errors.throwable_of(refusal))
 
     def _take_over(self, other: "ClientHandler", subject: Subject, refusal: Throwable, may_replace: bool) -> None:
         """Wait for the end of a connection with one of our names, which is replaced if that is allowed.

@@ -20,7 +20,7 @@ from artemis_py.core.messages.message import MessageFormat
 from artemis_py.core.runtime.events import BranchEnded
 from artemis_py.core.settings.declaration import Option
 from artemis_py.logs import LogBrake, named_logger
-from artemis_py.protocol import ConnectionContext, Host
+from artemis_py.protocol import ConnectionContext, Host, Siblings
 from artemis_py.wire.parameters import read_parameters
 
 _SPACE: Final = "OPENWIRE.broker"
@@ -28,7 +28,7 @@ _BROKER_ID: Final = b"id"
 
 
 class OpenWireProtocolManager:
-    """The state that all OpenWire connections of a broker share."""
+    """State that all OpenWire connections of a domain share; the transport knows that of the default domain."""
 
     name = "OPENWIRE"
     formats: Sequence[MessageFormat] = (OPENWIRE_FORMAT,)
@@ -36,21 +36,26 @@ class OpenWireProtocolManager:
     websocket_subprotocols: Sequence[str] = ()
     greeting: bytes = b""
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: Host, first: "OpenWireProtocolManager | None" = None) -> None:
+        """Create it for the domain of `host`; if that is not the default one, `first` is the manager of that."""
         self.host: Final = host
-        self.run_name: Final = f"ID:{uuid4()}"
+        self.run_name: str = f"ID:{uuid4()}" if first is None else first.run_name
         """Name of this run of the broker; messages of other protocols get ids below it."""
         self.clients: Final = Clients()
-        self.numbering: Final = Numbering(host)
+        self.numbering: Numbering = Numbering(host) if first is None else first.numbering
         self.advisories: Final = Advisories(self, host)
         self.patterns: Final = QueuePatterns(host)
         self.branch_work: Final = BranchWork(host)
         host.events.subscribe(self.branch_work.on_event, BranchEnded)
-        self.brake: Final = LogBrake(named_logger("artemis_openwire"))
+        self.brake: LogBrake = LogBrake(named_logger("artemis_openwire")) if first is None else first.brake
         """Rate limit for log lines that clients can cause."""
-        self._schedulers: Final = [(each, Scheduler(self, each.jobs)) for each in host.domains.all()]
-        self.info: BrokerInfo = BrokerInfo()
+        self._scheduler: Final = Scheduler(self, host.jobs)
+        self.info: BrokerInfo = BrokerInfo() if first is None else first.info
         """How the broker introduces itself."""
+        if first is not None:
+            host.sessions.register_endpoint(MANAGEMENT, self._scheduler)
+        self.siblings: Final = Siblings(self, host, lambda other: OpenWireProtocolManager(other, self))
+        """Managers of all domains: client ids and advisories of one mean nothing in another."""
 
     def read_parameters(self, acceptor: str, given: Mapping[str, str]) -> Parameters:
         """Parse an acceptor's parameters. Raises InvalidParameter."""
@@ -63,10 +68,11 @@ class OpenWireProtocolManager:
         if known is None:
             known = f"ID:{uuid4()}".encode("ascii")
             records.save(_BROKER_ID, known)
-        for services, scheduler in self._schedulers:
-            services.sessions.register_endpoint(MANAGEMENT, scheduler)
+        self.host.sessions.register_endpoint(MANAGEMENT, self._scheduler)
         name = self.host.options.name
         self.info = BrokerInfo(broker_id=BrokerId(value=known.decode("ascii")), broker_name=name, broker_url="")
+        # Now that they know the id: jobs of an earlier run become messages of the protocol when they are due.
+        self.siblings.all()
 
     def matches(self, head: bytes) -> bool | None:
         """Tell whether a connection that begins with these octets is OpenWire; None: too few to tell."""

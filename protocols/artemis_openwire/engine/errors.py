@@ -9,6 +9,7 @@ from artemis_openwire.engine.structure import Throwable
 from artemis_py.errors import (
     AddressFull,
     ExchangeDeleted,
+    HostStopped,
     InvalidFilter,
     LimitExceeded,
     MaxConsumersReached,
@@ -48,6 +49,7 @@ CLASSES: Final[dict[type[Refusal], str]] = {
     RoutingTypeMismatch: DESTINATION,
     InvalidFilter: SELECTOR,
     AddressFull: RESOURCES,
+    HostStopped: IO,
     LimitExceeded: RESOURCES,
     MaxConsumersReached: RESOURCES,
     TransactionRolledBack: ROLLED_BACK,
