@@ -37,6 +37,7 @@ from artemis_py.deployment.plan import EMPTY, Plan, plan
 from artemis_py.deployment.protocols import installed_protocols
 from artemis_py.deployment.reload import Reloaded, log_warnings
 from artemis_py.deployment.storage import paging_folder, parts_of_store, store_of, warnings_of_store
+from artemis_py.deployment.virtual_hosts import HostDeployments
 from artemis_py.errors import ConfigError, Problem
 from artemis_py.logs import PERIOD_S, count_left_out, named_logger
 from artemis_py.management.endpoint import ManagementEndpoint
@@ -98,7 +99,10 @@ class Broker:
         self.domain: Final = Domain(empty_repository(config), dispatcher, config.settings, rules, events, Entropy(seed))
         self.domain.transformers = installed_transformers()
         self.services: Final = Services(Sessions(self.domain))
-        self.host: Final = Host(Domains(self.services))
+        domains = Domains(self.services)
+        self.virtual_hosts: Final = HostDeployments(config, domains)
+        """The virtual hosts, and what applies changes to them."""
+        self.host: Final = Host(domains, self.virtual_hosts.hosts)
         """Access to the core that protocol managers are created with."""
         self._disk: DiskMonitor | None = None
         if self._store is not None:
@@ -118,7 +122,8 @@ class Broker:
         self._hurry: Final = asyncio.Event()
         self._farewell = "the broker stops", GOODBYE_S
         # Recovery needs the settings, so they are applied first; what is declared is applied after recovery.
-        self._apply(plan(EMPTY, evolve(config, addresses=(), diverts=(), exchanges=NO_EXCHANGES)))
+        self._apply(plan(EMPTY, evolve(config, addresses=(), diverts=(), exchanges=NO_EXCHANGES, virtual_hosts=())))
+        self.deployment.hosts = self.virtual_hosts
 
     # -- life ------------------------------------------------------------------------------------------------
 
@@ -205,28 +210,33 @@ class Broker:
         authenticator: AuthenticatorOf = open_to_all
         logins: tuple[Part, ...] = ()
         if config.security_enabled:
-            self._logins = make_logins(config.login, services.sessions, self.connections, loop, turn)
+            self._logins = make_logins(
+                config.login, services.sessions, self.virtual_hosts.hosts, self.connections, loop, turn
+            )
             authenticator, logins = self._logins.authenticator, self._logins.parts
         self._acceptors = [Acceptor(self._context(each, managers, authenticator, turn)) for each in checked.acceptors]
         store: list[Part] = []
         if self._store is not None and self._disk is not None:
             may_create = config.create_journal_dir
             worker = self.store_worker = Worker(loop, turn.enter)
-            store = parts_of_store(self._store, self._disk, services, managers, may_create, loop, turn, worker)
+            store = parts_of_store(
+                self._store, self._disk, services, self.virtual_hosts.hosts, managers, may_create, loop, turn, worker
+            )
         lines = Repeated(loop, turn.enter, count_left_out)
         self.life.add(
             Part("scratch", State.STANDBY, stop=self._scratch.close),
             Part("turn", State.STANDBY, stop=turn.stop),
             Part("last lines of the log", State.STANDBY, stop=lambda: count_left_out(all_of_them=True)),
             Part("lines left out of the log", State.STANDBY, lambda: lines.start(PERIOD_S), lines.stop),
-            Part("discards", State.STANDBY, stop=domain.discards.tell),
-            Part("dead letters", State.STANDBY, stop=domain.dead_letters.tell),
+            Part("discards", State.STANDBY, stop=self.virtual_hosts.tell_discards),
+            Part("dead letters", State.STANDBY, stop=self.virtual_hosts.tell_dead_letters),
             *logins,
             *store,
             Part("addresses", State.RECOVERING, self._deploy),
             Part("management", State.RECOVERING, self._manage),
             *[Part(manager.name, State.ACTIVE, manager.start) for manager in managers],
             Part("reaper", State.ACTIVE, services.reaper.start, services.reaper.stop),
+            Part("virtual hosts", State.ACTIVE, self.virtual_hosts.hosts.begin, self.virtual_hosts.hosts.end),
             Part("clients", State.ACTIVE, turn.plan, self._say_goodbye),
             *[Part(each.config.name, State.ACTIVE, each.start, each.stop) for each in self._acceptors],
         )
@@ -248,8 +258,9 @@ class Broker:
 
     def _deploy(self) -> None:
         self._apply(plan(self.deployment.running(self.config), self.config))
-        self.deployment.warn_of_lost_letters()
-        self.deployment.warn_of_circles()
+        for deployment in (self.deployment, *self.virtual_hosts.deployments()):
+            deployment.warn_of_lost_letters()
+            deployment.warn_of_circles()
 
     def _apply(self, plan: Plan) -> None:
         problems = self.deployment.apply(plan)
@@ -265,8 +276,14 @@ class Broker:
             acceptors=self.acceptor_facts,
             disk_usage=lambda: -1.0 if self._disk is None else self._disk.used_part,
         )
-        endpoint = ManagementEndpoint(self.services, facts)
-        self.services.sessions.register_endpoint(self.config.settings.management_address, endpoint)
+        hosts, address = self.virtual_hosts.hosts, self.config.settings.management_address
+        for services in hosts.restored():
+            is_default = services is self.services
+            endpoint = ManagementEndpoint(services, facts, self.virtual_hosts.hosts if is_default else None)
+            services.sessions.register_endpoint(address, endpoint)
+        hosts.when_added.append(
+            lambda host: host.services.sessions.register_endpoint(address, ManagementEndpoint(host.services, facts))
+        )
 
     async def _say_goodbye(self) -> None:
         """End the connections, after the acceptors have stopped."""

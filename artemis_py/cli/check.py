@@ -56,6 +56,7 @@ def examine(file: Path) -> Findings:
     findings.warnings += [
         *report.warnings,
         *problems_of_letters(config, config.places),
+        *[each for host in config.virtual_hosts for each in problems_of_letters(host.contents, host.contents.places)],
         *warnings_of_store(config),
         *_kept_exchanges(config),
     ]

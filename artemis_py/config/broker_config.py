@@ -13,6 +13,7 @@ from artemis_py.core.settings.declaration import Kind, option, options_of
 from artemis_py.core.settings.divert_config import DivertConfig
 from artemis_py.core.settings.exchange_config import NO_EXCHANGES, DeclaredExchanges
 from artemis_py.core.settings.queue_config import AddressConfig
+from artemis_py.core.settings.virtual_host_config import VirtualHostConfig
 from artemis_py.errors import Problem
 from artemis_py.security.authenticator import AnonymousAccess
 from artemis_py.transport.config import AcceptorConfig
@@ -166,6 +167,19 @@ class BrokerConfig:
     """Folder of the instance."""
     warnings: tuple[Problem, ...] = ()
     """Warnings about a usable file, to be logged at the start."""
+    virtual_hosts: "tuple[VirtualHostSection, ...]" = ()
+
+
+@frozen(kw_only=True)
+class VirtualHostSection:
+    """One virtual host."""
+
+    options: VirtualHostConfig
+    contents: BrokerConfig
+    """Its addresses, diverts, settings and permissions; the options of the whole broker have no meaning here."""
+    file: str = ""
+    line: int = 0
+    """Line of `file` that declares the host."""
 
 
 MAIN_OPTIONS: Final = options_of(BrokerConfig)

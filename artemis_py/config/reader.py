@@ -9,7 +9,14 @@ from typing import Any, Final, TypeVar
 from attrs import evolve
 
 from artemis_py.config.acceptor_url import read_acceptor
-from artemis_py.config.broker_config import LOGIN_OPTIONS, MAIN_OPTIONS, WILDCARD_OPTIONS, BrokerConfig, LoginConfig
+from artemis_py.config.broker_config import (
+    LOGIN_OPTIONS,
+    MAIN_OPTIONS,
+    WILDCARD_OPTIONS,
+    BrokerConfig,
+    LoginConfig,
+    VirtualHostSection,
+)
 from artemis_py.config.diverts import read_diverts
 from artemis_py.config.document import OWN_NAMESPACE, SIZE_LIMIT_BYTES, in_core, read_document
 from artemis_py.config.elements import Elements
@@ -22,6 +29,7 @@ from artemis_py.config.schema import Schema
 from artemis_py.config.values import split_names, suggest
 from artemis_py.config.variables import Overrides, Written, substitute
 from artemis_py.config.verdicts import PERMISSIONS
+from artemis_py.config.virtual_hosts import check_acceptor_hosts, read_virtual_hosts
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.names.syntax import MatchHierarchy, WildcardSyntax
 from artemis_py.core.runtime.access import Permission
@@ -115,9 +123,12 @@ def _places_of_instance(folder: Path) -> dict[str, str]:
 class _Reader:
     """Turns the XML tree into options. Mistakes are reported and skipped, so that reading can continue."""
 
-    def __init__(self, root: Any, folder: Path, overrides: Overrides, report: Report) -> None:
+    def __init__(self, root: Any, folder: Path, overrides: Overrides, report: Report, core: Any = None) -> None:
+        """Read the `core` element of the tree, or that of a virtual host."""
         self._root: Final = root
-        self._core: Final = root.find(in_core("core"))
+        self._core: Final = root.find(in_core("core")) if core is None else core
+        self._own: Final = root if core is None else core
+        """Element that has what Artemis does not have."""
         self._folder: Final = folder
         self._overrides: Final = overrides
         self._elements: Final = Elements(overrides, report)
@@ -129,30 +140,52 @@ class _Reader:
         values = self._elements.children(self._core, MAIN_OPTIONS, "core")
         self._warn_of_half_sync(values)
         settings = self._broker_settings()
+        contents = self.read_contents(settings)
+        acceptors = tuple(self._acceptors())
+        self._check_any_acceptor(acceptors)
+        config = BrokerConfig(
+            acceptors=acceptors,
+            login=self._login(),
+            home=_home(self._folder),
+            **contents,
+            **values,
+        )
+        config = evolve(config, virtual_hosts=tuple(self._virtual_hosts(config)))
+        check_acceptor_hosts(acceptors, [host.options.name for host in config.virtual_hosts], self._report)
+        self._overrides.report_unused(self._report)
+        return evolve(config, warnings=tuple(sorted(self._report.warnings, key=lambda warning: warning.line)))
+
+    def read_contents(self, settings: BrokerSettings) -> dict[str, Any]:
+        """Read what the broker and each virtual host have of their own; return it as fields of BrokerConfig."""
         warn_of_internal_names(self._core, settings.internal_naming_prefix, self._report)
         mapped = self._role_mappings()
         places: dict[str, tuple[str, int]] = {}
         addresses = tuple(self._addresses())
-        acceptors = tuple(self._acceptors())
-        self._check_any_acceptor(acceptors)
-        config = BrokerConfig(
-            settings=settings,
-            acceptors=acceptors,
-            addresses=addresses,
-            exchanges=read_exchanges(self._root, self._elements, addresses, settings.internal_naming_prefix),
-            diverts=read_diverts(self._core, self._elements, addresses, settings.wildcards),
-            address_settings=self._matches("address-setting", settings, self._address_settings, places),
-            places=places,
-            security_settings=self._matches(
+        return {
+            "settings": settings,
+            "addresses": addresses,
+            "exchanges": read_exchanges(self._own, self._elements, addresses, settings.internal_naming_prefix),
+            "diverts": read_diverts(self._core, self._elements, addresses, settings.wildcards),
+            "address_settings": self._matches("address-setting", settings, self._address_settings, places),
+            "places": places,
+            "security_settings": self._matches(
                 "security-setting", settings, lambda element: self._permissions(element, mapped), {}
             ),
-            login=self._login(),
-            roles=self._roles,
-            home=_home(self._folder),
-            **values,
-        )
-        self._overrides.report_unused(self._report)
-        return evolve(config, warnings=tuple(sorted(self._report.warnings, key=lambda warning: warning.line)))
+            "roles": self._roles,
+        }
+
+    def _virtual_hosts(self, config: BrokerConfig) -> Iterator[VirtualHostSection]:
+        """Yield the virtual hosts; each has a reader of its own for its contents."""
+        for element, options in read_virtual_hosts(self._root, self._elements):
+            reader = _Reader(self._root, self._folder, self._overrides, self._report, element)
+            reader._roles.update(config.roles)
+            contents = BrokerConfig(**reader.read_contents(config.settings))
+            for role, first in contents.roles.items():
+                self._roles.setdefault(role, first)
+            place = self._report.place(element)
+            for role in options.roles:
+                self._roles.setdefault(role, (place.file, place.line))
+            yield VirtualHostSection(options=options, contents=contents, file=place.file, line=place.line)
 
     def _warn_of_half_sync(self, values: Mapping[str, Any]) -> None:
         """Warn if only one of the options for syncing is off: both kinds of answers wait for the same commit."""

@@ -22,6 +22,7 @@ SCHEMA_FILES: Final = (
     "artemis-py-own.xsd",
     "artemis-py-login.xsd",
     "artemis-py-exchanges.xsd",
+    "artemis-py-virtual-hosts.xsd",
 )
 
 _XSD: Final = "{http://www.w3.org/2001/XMLSchema}"

@@ -5,11 +5,11 @@ changed since the plan was made. If a queue to be created already exists, it is 
 round.
 """
 
-from typing import Final
+from typing import Final, Protocol
 
 from attrs import evolve
 
-from artemis_py.config.broker_config import BrokerConfig
+from artemis_py.config.broker_config import BrokerConfig, VirtualHostSection
 from artemis_py.config.letters import unserved
 from artemis_py.core.addresses.address import Address
 from artemis_py.core.names.routing_type import RoutingType
@@ -40,6 +40,7 @@ from artemis_py.deployment.diverts import (
     warn_of_circles,
 )
 from artemis_py.deployment.exchanges import ExchangeChange, existing_exchanges, make_exchange_change
+from artemis_py.deployment.host_changes import HostChange, InHost
 from artemis_py.deployment.plan import EMPTY, Plan, may_delete
 from artemis_py.errors import Problem, Refusal
 from artemis_py.logs import named_logger
@@ -53,8 +54,21 @@ REASON: Final = "it is no longer in the configuration"
 """Reason that the consumers of a deleted queue are given."""
 
 
+class HostsFollower(Protocol):
+    """The virtual hosts, which follow a configuration as well; see `virtual_hosts`."""
+
+    def running(self, wanted: BrokerConfig) -> tuple[VirtualHostSection, ...]:
+        """Return the hosts that exist, each with the contents that a plan to `wanted` can change."""
+
+    def apply(self, plan: Plan, reached: BrokerConfig) -> tuple[list[Problem], tuple[VirtualHostSection, ...]]:
+        """Apply what a plan has for virtual hosts; return what was refused, and the hosts as they are now."""
+
+
 class Deployment:
     """The configuration that a broker follows, and the parts to which changes of it are applied."""
+
+    hosts: "HostsFollower | None" = None
+    """The virtual hosts; None for the contents of a virtual host, and before recovery."""
 
     def __init__(self, sessions: Sessions, rules: AccessRules | None = None, disk: DiskMonitor | None = None) -> None:
         """Create it. Without `rules` all clients may do everything; without a `disk` there is no disk limit."""
@@ -84,7 +98,10 @@ class Deployment:
         addresses = tuple([_described(address) for address in found])
         diverts = existing_diverts(domain, [*self.config.diverts, *wanted.diverts], wanted)
         exchanges = existing_exchanges(domain, wanted.exchanges)
-        return evolve(self.config, addresses=addresses, diverts=diverts, exchanges=exchanges)
+        hosts = () if self.hosts is None else self.hosts.running(wanted)
+        return evolve(
+            self.config, addresses=addresses, diverts=diverts, exchanges=exchanges, virtual_hosts=hosts
+        )
 
     def apply(self, plan: Plan) -> list[Problem]:
         """Apply the plan, except for changes that need a restart; return the changes that were refused.
@@ -95,6 +112,8 @@ class Deployment:
         missed: list[Change] = []
         changes_permissions = False
         for change in plan.changes:
+            if isinstance(change, HostChange | InHost):
+                continue
             if change.needs_restart:
                 missed.append(change)
                 continue
@@ -109,6 +128,10 @@ class Deployment:
         self._use_options()
         if changes_permissions:
             apply_rules(self._sessions)
+        if self.hosts is not None:
+            refused, sections = self.hosts.apply(plan, self.config)
+            self.config = evolve(self.config, virtual_hosts=sections)
+            problems += refused
         return problems
 
     def warn_of_circles(self) -> None:

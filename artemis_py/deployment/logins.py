@@ -7,6 +7,7 @@ from typing import Final
 from attrs import frozen
 
 from artemis_py.config.broker_config import LoginConfig
+from artemis_py.core.services.virtual_hosts import VirtualHosts
 from artemis_py.core.sessions.sessions import Sessions
 from artemis_py.deployment.lifecycle import Part, State
 from artemis_py.protocol import Authenticator
@@ -43,14 +44,23 @@ class Logins:
 
 
 def make_logins(
-    config: LoginConfig, sessions: Sessions, connections: Connections, loop: asyncio.AbstractEventLoop, turn: Turn
+    config: LoginConfig,
+    sessions: Sessions,
+    hosts: VirtualHosts,
+    connections: Connections,
+    loop: asyncio.AbstractEventLoop,
+    turn: Turn,
 ) -> Logins:
     """Make the login service. Raises ConfigError if the users' files cannot be used."""
     files = UserFiles(config.folder / config.users_file, config.folder / config.roles_file)
     worker = Worker(loop, turn.enter)
+
+    def others() -> list[Sessions]:
+        return [host.services.sessions for host in (*hosts.all(), *hosts.leaving())]
+
     logins = LoginService(files.load(), worker.submit, loop.call_later, loop.time)
     sessions.domain.subject_now = lambda subject: subject_now(logins.users, subject)
-    watch = UsersWatch(files, logins, sessions, connections.end_logins, turn.plan)
+    watch = UsersWatch(files, logins, sessions, connections.end_logins, turn.plan, others)
     looks = Repeated(loop, turn.enter, watch.look)
     roles = frozenset(config.anonymous_roles)
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from attrs import evolve, fields, frozen
 
-from artemis_py.config.broker_config import BrokerConfig, LoginConfig
+from artemis_py.config.broker_config import BrokerConfig, LoginConfig, VirtualHostSection
 from artemis_py.config.resolving import repository_of
 from artemis_py.core.queues.rules.last_value import is_as_declared
 from artemis_py.core.settings.address_settings import AddressSettings, DeletionPolicy
@@ -39,6 +39,7 @@ from artemis_py.deployment.changes import (
 )
 from artemis_py.deployment.diverts import declared_addresses, diverts_after, removed_diverts, wanted_diverts
 from artemis_py.deployment.exchanges import exchange_changes, released_alternates
+from artemis_py.deployment.host_changes import HostChange, InHost
 
 EMPTY: Final = BrokerConfig()
 """Empty configuration: every option has its default, and nothing else is declared."""
@@ -71,6 +72,7 @@ _NOT_OPTIONS: Final = frozenset(
         "roles",
         "security_settings",
         "settings",
+        "virtual_hosts",
         "warnings",
     }
 )
@@ -148,6 +150,7 @@ def plan(running: BrokerConfig, wanted: BrokerConfig) -> Plan:
         *_addresses(running, wanted),
         *exchange_changes(running.exchanges, wanted.exchanges, lambda: repository_of(wanted)),
         *wanted_diverts(running, wanted),
+        *_hosts(running, wanted),
     ]
     return Plan(running, wanted, tuple(changes))
 
@@ -249,6 +252,24 @@ def _deletions(running: BrokerConfig, wanted: BrokerConfig) -> Iterator[DeleteAd
             for queue in address.queues:
                 if queue.configuration_managed and queue.name not in queues:
                     yield DeleteQueue(name=queue.name, address=address.name)
+
+
+def _hosts(running: BrokerConfig, wanted: BrokerConfig) -> Iterator[Change]:
+    """Yield what differs in virtual hosts: in new and changed ones, and in those that are no longer wanted."""
+    before: dict[str, VirtualHostSection] = {each.options.name.lower(): each for each in running.virtual_hosts}
+    for section in wanted.virtual_hosts:
+        name = section.options.name
+        was = before.pop(name.lower(), None)
+        # A name keeps the letters that it was created with.
+        options = section.options if was is None else evolve(section.options, name=was.options.name)
+        if was is None or was.options != options:
+            yield HostChange(name=name, before=None if was is None else was.options, after=options)
+        for change in plan(EMPTY if was is None else was.contents, section.contents).changes:
+            # Options of the whole broker are compared once, for the broker.
+            if not isinstance(change, ChangeOption):
+                yield InHost(host=name, change=change, needs_restart=change.needs_restart)
+    for gone in before.values():
+        yield HostChange(name=gone.options.name, before=gone.options, after=None)
 
 
 def may_delete(wanted: BrokerConfig) -> bool:

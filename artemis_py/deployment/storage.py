@@ -1,13 +1,15 @@
 """Builds the store of a configuration, with its folders and the parts of the broker that it needs."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
 from artemis_py.config.broker_config import BrokerConfig
 from artemis_py.core.messages.builtin_format import PLAIN_FORMAT
+from artemis_py.core.routing.domain import Domain
 from artemis_py.core.services.services import Services
+from artemis_py.core.services.virtual_hosts import VirtualHosts
 from artemis_py.deployment.diverts import restore_diverts
 from artemis_py.deployment.exchanges import restore_exchanges
 from artemis_py.deployment.lifecycle import Part, State
@@ -60,6 +62,7 @@ def parts_of_store(
     store: LmdbStore,
     disk: DiskMonitor,
     services: Services,
+    hosts: VirtualHosts,
     managers: Sequence[ProtocolManager],
     may_create: bool,
     loop: asyncio.AbstractEventLoop,
@@ -75,15 +78,29 @@ def parts_of_store(
     looks = Repeated(loop, turn.enter, disk.scan)
 
     def failed(reason: str) -> None:
-        domain.storage_failed(reason)
+        for each in domains():
+            each.storage_failed(reason)
         turn.plan()
+
+    def domains() -> list[Domain]:
+        everybody = [*hosts.restored(), *[host.services for host in hosts.leaving()]]
+        return [each.sessions.domain for each in everybody]
+
+    def of_each(restore_one: Callable[[Services], object]) -> Callable[[], None]:
+        """Return a function that restores something in the default domain, then in each virtual host."""
+
+        def restore_all() -> None:
+            for each in hosts.restored():
+                restore_one(each)
+
+        return restore_all
 
     return [
         Part(
             "store",
             State.RECOVERING,
-            lambda: restore(store, domain, formats, may_create),
-            lambda: store.close(list(domain.queues.values())),
+            lambda: restore(store, domain, formats, may_create, hosts),
+            lambda: store.close([queue for each in domains() for queue in each.queues.values()]),
         ),
         # Parts stop in reverse: the worker finishes its commit before the store is closed.
         Part(
@@ -92,15 +109,15 @@ def parts_of_store(
             lambda: store.start(loop, worker, failed, turn.stored),
             worker.stop,
         ),
-        Part("retained messages", State.RECOVERING, lambda: restore_retained(services.retained, formats)),
+        Part("retained messages", State.RECOVERING, of_each(lambda each: restore_retained(each.retained, formats))),
         # The disk is checked before clients can connect.
         Part("disk", State.RECOVERING, lambda: looks.start(disk.scan()), looks.stop),
         # Before anything is delivered or expires.
-        Part("prepared branches", State.RECOVERING, lambda: restore_branches(services.branches)),
-        Part("jobs", State.RECOVERING, lambda: restore_jobs(services.jobs)),
-        Part("stages", State.RECOVERING, services.staging.restore),
-        Part("exchanges", State.RECOVERING, lambda: restore_exchanges(domain.exchanges)),
-        Part("diverts", State.RECOVERING, lambda: restore_diverts(services.diverts)),
+        Part("prepared branches", State.RECOVERING, of_each(lambda each: restore_branches(each.branches))),
+        Part("jobs", State.RECOVERING, of_each(lambda each: restore_jobs(each.jobs))),
+        Part("stages", State.RECOVERING, of_each(lambda each: each.staging.restore())),
+        Part("exchanges", State.RECOVERING, of_each(lambda each: restore_exchanges(each.sessions.domain.exchanges))),
+        Part("diverts", State.RECOVERING, of_each(lambda each: restore_diverts(each.diverts))),
         # Before addresses and queues of the configuration are created.
-        Part("histories", State.RECOVERING, services.retroactive.restore),
+        Part("histories", State.RECOVERING, of_each(lambda each: each.retroactive.restore())),
     ]

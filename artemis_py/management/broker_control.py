@@ -12,6 +12,7 @@ from artemis_py.core.routing.divert import Divert
 from artemis_py.core.runtime.access import Permission
 from artemis_py.core.selectors.filter import parse_filter
 from artemis_py.core.services.services import Services
+from artemis_py.core.services.virtual_hosts import VirtualHosts
 from artemis_py.core.sessions.session import Session
 from artemis_py.core.settings.queue_config import QueueConfig
 from artemis_py.errors import InvalidRequest, LimitExceeded, NoSuchAddress, NoSuchQueue, QueueExists
@@ -37,6 +38,7 @@ from artemis_py.management.queue_request import (
     queue_config,
 )
 from artemis_py.management.settings_control import SETTINGS_OPERATIONS
+from artemis_py.management.virtual_host_control import HOST_COLUMNS, HOST_OPERATIONS, all_hosts, host_names
 
 NAME = Parameter("name", Kind.TEXT)
 ADDRESS = Parameter("address", Kind.TEXT)
@@ -154,8 +156,13 @@ def _filter_object(wanted: object) -> Mapping[str, object]:
 class BrokerControl(Control):
     """The broker, for the duration of one request."""
 
-    def __init__(self, services: Services, facts: BrokerFacts, session: Session) -> None:
+    def __init__(
+        self, services: Services, facts: BrokerFacts, session: Session, hosts: VirtualHosts | None = None
+    ) -> None:
+        """Create it for one domain; `hosts` only for the default one, whose managers administer the others."""
         super().__init__("broker")
+        self.services = services
+        self.hosts = hosts
         self.diverts = services.diverts
         self.branches = services.branches
         self.sessions = services.sessions
@@ -359,6 +366,7 @@ class BrokerControl(Control):
         "AddressNames": address_names,
         "QueueNames": queue_names,
         "DivertNames": divert_names,
+        "VirtualHostNames": host_names,
         "AddressCount": lambda control: len(control.domain.addresses),
         "QueueCount": lambda control: len(control.domain.queues),
         "TotalMessageCount": lambda control: control.total(lambda queue: queue.message_count),
@@ -384,9 +392,11 @@ class BrokerControl(Control):
         "listConsumers": _listing(lambda control: control.consumers(), CONSUMER_COLUMNS),
         "listDiverts": _listing(all_diverts, DIVERT_COLUMNS),
         "listExchanges": _listing(all_exchanges, EXCHANGE_COLUMNS),
+        "listVirtualHosts": _listing(all_hosts, HOST_COLUMNS),
         "listExchangeBindings": _listing(all_bindings, BINDING_COLUMNS),
         **OPERATIONS,
         **EXCHANGE_OPERATIONS,
+        **HOST_OPERATIONS,
         **BRANCH_OPERATIONS,
         **CONNECTION_OPERATIONS,
         **SETTINGS_OPERATIONS,

@@ -17,6 +17,7 @@ from artemis_py.core.names.syntax import parse_fqqn
 from artemis_py.core.routing.domain import Domain
 from artemis_py.core.runtime.access import Permission
 from artemis_py.core.services.services import Services
+from artemis_py.core.services.virtual_hosts import VirtualHosts
 from artemis_py.core.sessions.producer import Producer
 from artemis_py.core.sessions.session import Session
 from artemis_py.errors import InvalidRequest, ProtocolError, Refusal
@@ -31,6 +32,7 @@ from artemis_py.management.exchange_control import ExchangeControl, find_exchang
 from artemis_py.management.facts import BrokerFacts
 from artemis_py.management.queue_control import QueueControl
 from artemis_py.management.reader_control import READER, ReaderControl
+from artemis_py.management.virtual_host_control import VirtualHostControl, find_host
 from artemis_py.management.writer_control import WRITER, WriterControl
 
 BRAKE: Final = LogBrake(named_logger(__name__))
@@ -57,7 +59,9 @@ MAX_REQUEST_CHARS: Final = 256 * 1024
 class ManagementEndpoint:
     """Handles every message sent to the management address; register it with `Sessions.register_endpoint`."""
 
-    def __init__(self, services: Services, facts: BrokerFacts) -> None:
+    def __init__(self, services: Services, facts: BrokerFacts, hosts: VirtualHosts | None = None) -> None:
+        """Create it for one domain; `hosts` only for the default one, where the others are administered."""
+        self._hosts: Final = hosts
         self._services: Final = services
         self._domain: Final = services.sessions.domain
         self._facts: Final = facts
@@ -144,7 +148,7 @@ class ManagementEndpoint:
 
     def _control(self, resource: str, session: Session) -> Control:
         kind, _, name = resource.partition(".")
-        broker = BrokerControl(self._services, self._facts, session)
+        broker = BrokerControl(self._services, self._facts, session, self._hosts)
         if resource == "broker":
             return broker
         if resource == READER:
@@ -159,6 +163,8 @@ class ManagementEndpoint:
             return DivertControl(find_divert(broker, name), self._domain.options.internal_naming_prefix)
         if kind == "exchange" and name:
             return ExchangeControl(find_exchange(broker, name))
+        if kind == "virtualhost" and name:
+            return VirtualHostControl(find_host(broker, name))
         if kind == "acceptor" and name:
             acceptors = {acceptor.name: acceptor for acceptor in self._facts.acceptors()}
             if name not in acceptors:
@@ -166,7 +172,7 @@ class ManagementEndpoint:
             return AcceptorControl(acceptors[name])
         raise InvalidRequest(
             f"resource {resource[:200]!r} is unknown; it is broker, reader, writer, address.<name>, queue.<name>, "
-            "divert.<name>, exchange.<name> or acceptor.<name>"
+            "divert.<name>, exchange.<name>, virtualhost.<name> or acceptor.<name>"
         )
 
 

@@ -54,9 +54,11 @@ REFUSALS: Final[Mapping[RefusalCause, str]] = {
 class EventLog:
     """Logs events. Events that clients can cause at will are logged at a limited rate or as DEBUG."""
 
-    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, now: Callable[[], float] = time.monotonic, host: str = "") -> None:
+        """Create it; lines about a virtual host other than the default one have a logger named after `host`."""
+        self._logger: Final = named_logger(f"{__name__}.{host}") if host else LOGGER
         self._now: Final = now
-        self._brake: Final = LogBrake(LOGGER, now)
+        self._brake: Final = LogBrake(self._logger, now)
         self._brakes: Final[dict[str, LogBrake]] = {}
         """Brakes of the acceptors by name, so that a flood at one of them hides no line of another."""
         self._lines: Final[dict[type[Event], Callable[[Any], None]]] = {
@@ -97,17 +99,17 @@ class EventLog:
             line(event)
 
     def _address_added(self, event: AddressAdded) -> None:
-        LOGGER.debug("address created: name=%s auto_created=%s", event.name, event.auto_created)
+        self._logger.debug("address created: name=%s auto_created=%s", event.name, event.auto_created)
 
     def _address_removed(self, event: AddressRemoved) -> None:
-        LOGGER.debug("address deleted: name=%s reason=%s", event.name, event.reason)
+        self._logger.debug("address deleted: name=%s reason=%s", event.name, event.reason)
 
     def _queue_added(self, event: QueueAdded) -> None:
         template = "queue created: name=%s address=%s auto_created=%s"
-        LOGGER.debug(template, event.name, event.address, event.auto_created)
+        self._logger.debug(template, event.name, event.address, event.auto_created)
 
     def _queue_removed(self, event: QueueRemoved) -> None:
-        LOGGER.debug("queue deleted: name=%s address=%s reason=%s", event.name, event.address, event.reason)
+        self._logger.debug("queue deleted: name=%s address=%s reason=%s", event.name, event.address, event.reason)
 
     def _exchange_added(self, event: ExchangeAdded) -> None:
         LOGGER.debug("exchange created: name=%s type=%s", event.name, event.type)
@@ -142,21 +144,21 @@ class EventLog:
 
     def _dropped(self, event: Dropped) -> None:
         """Log every such event: the core limits their rate, and their counts leave out no message (`Discards`)."""
-        LOGGER.warning("messages discarded: queue=%s count=%d reason=%s", event.queue, event.count, event.reason)
+        self._logger.warning("messages discarded: queue=%s count=%d reason=%s", event.queue, event.count, event.reason)
 
     def _dead_lettered(self, event: DeadLettered) -> None:
         """Log every such event: the core limits their rate, as with those of `Dropped`."""
-        LOGGER.warning("dead letters: queue=%s count=%d cause=%s", event.queue, event.count, event.cause)
+        self._logger.warning("dead letters: queue=%s count=%d cause=%s", event.queue, event.count, event.cause)
 
     def _divert_loop(self, event: DivertLoop) -> None:
         """Log every such event: there is one for each divert."""
         template = "diverts form a circle, a message is not diverted again: divert=%s way=%s"
-        LOGGER.warning(template, event.divert, " -> ".join(event.way))
+        self._logger.warning(template, event.divert, " -> ".join(event.way))
 
     def _transformer_failed(self, event: TransformerFailed) -> None:
         """Log every such event: there is one for each divert until it is changed."""
         template = "transformer failed, messages are not diverted: divert=%s reason=%s"
-        LOGGER.warning(template, event.divert, event.reason)
+        self._logger.warning(template, event.divert, event.reason)
 
     def _duplicate(self, event: Duplicate) -> None:
         self._brake.warning(event.address, "duplicate not routed: address=%s id=%s", event.address, event.id)

@@ -4,7 +4,7 @@ When they change, new logins are checked against the new users, and clients that
 as the new files say (`revocation`). This module has no clock: `look` tells its caller when to call again.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from artemis_py.core.sessions.sessions import Sessions
@@ -32,8 +32,13 @@ class UsersWatch:
         sessions: Sessions,
         end_logins: Callable[[str], None],
         plan: Callable[[], None],
+        others: Callable[[], Iterable[Sessions]] = tuple,
     ) -> None:
-        """Create it. `end_logins` ends the logins in progress, with a reason; `plan` plans a turn for their output."""
+        """Create it. `end_logins` ends the logins in progress, with a reason; `plan` plans a turn for their output.
+
+        `others` returns the sessions of virtual hosts, whose clients are the same users.
+        """
+        self._others: Final = others
         self._files: Final = files
         self._logins: Final = logins
         self._sessions: Final = sessions
@@ -53,13 +58,13 @@ class UsersWatch:
         if users is not None:
             old = self._logins.users
             self._logins.replace_users(users)
-            revoked = apply_change(self._sessions, old, users)
+            revoked = [apply_change(each, old, users) for each in (self._sessions, *self._others())]
             # The logins in progress were checked against the old users, or are about to be.
             self._end_logins("the users were changed: log in again")
             self._plan()
             LOGGER.info(
                 "users reloaded: file=%s sessions_ended=%d sessions_changed=%d",
                 self._files.users_file,
-                revoked.ended,
-                revoked.changed,
+                sum(each.ended for each in revoked),
+                sum(each.changed for each in revoked),
             )

@@ -12,6 +12,7 @@ import pytest
 from attrs import NOTHING
 from lxml import etree
 
+from artemis_py.cli.instance import SCHEMAS
 from artemis_py.config import known
 from artemis_py.config.broker_config import LOGIN_OPTIONS, MAIN_OPTIONS, WILDCARD_OPTIONS
 from artemis_py.config.exchanges import ARGUMENT_OPTIONS, BINDING_OPTIONS, EXCHANGE_OPTIONS
@@ -24,6 +25,7 @@ from artemis_py.core.settings.declaration import Kind, Option
 from artemis_py.core.settings.divert_config import DIVERT_OPTIONS
 from artemis_py.core.settings.queue_config import QUEUE_OPTIONS
 from artemis_py.core.settings.queue_settings import Place
+from artemis_py.core.settings.virtual_host_config import VIRTUAL_HOST_OPTIONS
 from tests.unit.config.samples import QUEUE, SETTING, content, other_value, whole
 
 SCHEMA: Final = shipped_folder() / "artemis-py-core.xsd"
@@ -121,11 +123,20 @@ def names(options: tuple[Option, ...]) -> set[str]:
         ("exchanges", {"exchange"}),
         ("exchanges/exchange", {"binding"}),
         ("exchanges/exchange/binding", {"filter", "argument"}),
+        (
+            "virtual-hosts/virtual-host",
+            names(VIRTUAL_HOST_OPTIONS) | {"addresses", "diverts", "exchanges", "address-settings", "security-settings"},
+        ),
     ],
 )
 def test_an_element_may_hold_what_is_read_from_it(element: str, expected: set[str]) -> None:
     """No element that nobody reads, and no option that nobody can write."""
     assert set(content(element).children) == expected
+
+
+def test_an_instance_gets_all_files_of_the_schema() -> None:
+    """An editor reads them from beside broker.xml."""
+    assert SCHEMAS == SCHEMA_FILES
 
 
 def test_a_queue_may_hold_what_is_read_from_it() -> None:

@@ -122,6 +122,7 @@ OPTIONS = [
         "roles",
         "security_settings",
         "settings",
+        "virtual_hosts",
         "warnings",
     )
 ]
