@@ -65,7 +65,8 @@ def stat(instance: Path, as_json: bool) -> None:
     if as_json:
         print_json({**asdict(found), "queues": rows, "messages": found.messages})
     else:
-        print_table(rows, QUEUE_COLUMNS)
+        hosts = {"host": "VIRTUAL HOST"} if any(row["host"] for row in rows) else {}
+        print_table(rows, hosts | QUEUE_COLUMNS)
         click.echo(
             f"{found.messages} messages, {found.shared_messages} of them shared, in {len(rows)} queues and "
             f"{found.addresses} addresses; {found.damaged} damaged values set aside"

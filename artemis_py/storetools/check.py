@@ -33,6 +33,7 @@ from struct import error as StructError
 from attrs import define, field
 
 from artemis_py.core.messages.message import Message
+from artemis_py.core.queues.storage import host_and_space, space_of
 from artemis_py.core.routing.exchanges.exchanges import PREDECLARED
 from artemis_py.core.routing.exchanges.kept import (
     BINDINGS,
@@ -45,6 +46,8 @@ from artemis_py.core.services.branch import BRANCHES, StoredBranch
 from artemis_py.core.services.job import SPACE as JOBS
 from artemis_py.core.services.job import read_job
 from artemis_py.core.services.prepared_messages import PREPARED, PRIORITY
+from artemis_py.core.services.virtual_hosts import SPACE as VIRTUAL_HOSTS
+from artemis_py.core.services.virtual_hosts import HostState, host_id, read_host_record
 from artemis_py.core.services.xid import xid_of_key
 from artemis_py.core.settings.exchange_config import Destination
 from artemis_py.errors import DamagedValue, InvalidRequest, StoreError
@@ -101,9 +104,12 @@ class _Check:
         self._findings = Findings()
         self._tallies = Tallies(snapshot)
         self._drops = Drops(snapshot)
-        self._names: set[tuple[bytes, str]] = set()
-        self._prepared_id = 0
-        """Id of the queue with the messages of prepared branches; 0 if there is none."""
+        self._names: set[tuple[bytes, int, str]] = set()
+        """Databases, virtual hosts and names of addresses and queues."""
+        self._prepared_ids: dict[int, int] = {}
+        """Ids of the queues with the messages of prepared branches, by virtual host."""
+        self._hosts: dict[int, HostState | None] = self._known_hosts()
+        """States of virtual hosts by id; None if the record of a host is damaged."""
         self._marks = {key: self._number(schema.MARKS, key) for key in snapshot.keys(schema.MARKS)}
         self._next_message_id = self._number(schema.META, schema.NEXT_MESSAGE_ID)
         self._next_queue_id = self._number(schema.META, schema.NEXT_QUEUE_ID)
@@ -153,13 +159,14 @@ class _Check:
         self._snapshot.number(schema.MARKS, key)
 
     def _address(self, key: bytes, value: bytes) -> None:
-        self._take_name(schema.ADDRESSES, read_address(schema.unseal(key, value)).name)
+        address = read_address(schema.unseal(key, value))
+        self._take_name(schema.ADDRESSES, address.host, address.name)
 
     def _queue(self, key: bytes, value: bytes) -> None:
-        config = read_queue(schema.unseal(key, value)).config
-        self._take_name(schema.QUEUES, config.name)
-        if config.name == PREPARED:
-            self._prepared_id = schema.U32.unpack(key)[0]
+        record = read_queue(schema.unseal(key, value))
+        if record.config.name == PREPARED:
+            self._prepared_ids[record.host] = schema.U32.unpack(key)[0]
+        self._take_name(schema.QUEUES, record.host, record.config.name)
         if schema.U32.unpack(key)[0] >= self._next_queue_id:
             raise DamagedValue("its id may be given again: next-queue-id is not above it")
 
@@ -286,29 +293,37 @@ class _Check:
     def _record(self, key: bytes, value: bytes) -> None:
         content = schema.unseal(key, value)
         space, name = schema.read_record_key(key)
+        host, space = host_and_space(space)
+        if host not in self._hosts:
+            raise DamagedValue(f"virtual host {host} does not exist")
+        if self._hosts[host] is HostState.DELETING:
+            # Its records go last, in slices, without the order that their meaning would ask for.
+            return
         if space == BRANCHES:
-            self._branch(name, content)
+            self._branch(host, name, content)
+        elif space == VIRTUAL_HOSTS:
+            read_host_record(name, content)
         elif space == JOBS:
             # Its message may be gone: an administrator may have emptied the queue just before a crash.
             read_job(name, content)
         elif space == EXCHANGES:
             alternate = read_stored_exchange(name, content).alternate
-            if alternate is not None and not self._is_there(alternate):
+            if alternate is not None and not self._is_there(host, alternate):
                 raise DamagedValue(f"its alternate, {alternate}, does not exist")
         elif space == BINDINGS:
             binding = read_stored_binding(name, content)
             for end in (Destination(binding.source, is_queue=False), binding.destination):
-                if not self._is_there(end):
+                if not self._is_there(host, end):
                     raise DamagedValue(f"one of its ends, {end}, does not exist")
 
-    def _is_there(self, destination: Destination) -> bool:
+    def _is_there(self, host: int, destination: Destination) -> bool:
         """Tell whether a queue or an exchange is stored; predeclared exchanges always are there."""
         if destination.is_queue:
-            return (schema.QUEUES, destination.name) in self._names
-        key = schema.record_key(EXCHANGES, exchange_key(destination.name))
+            return (schema.QUEUES, host, destination.name) in self._names
+        key = schema.record_key(space_of(host, EXCHANGES), exchange_key(destination.name))
         return destination.name in PREDECLARED or self._snapshot.has(schema.RECORDS, key)
 
-    def _branch(self, name: bytes, content: bytes) -> None:
+    def _branch(self, host: int, name: bytes, content: bytes) -> None:
         """Check a prepared branch. A delivery that it has claimed may be gone; see `StoredBranch.content`."""
         try:
             xid_of_key(name)
@@ -317,7 +332,7 @@ class _Check:
             raise DamagedValue("it is not a prepared branch") from error
         count = 0
         for sequence in range(branch.first, branch.first + len(branch.indexes)):
-            key = schema.place_key(self._prepared_id, schema.handle_of(PRIORITY, sequence), 0)
+            key = schema.place_key(self._prepared_ids.get(host, 0), schema.handle_of(PRIORITY, sequence), 0)
             count += self._snapshot.has(schema.REFERENCES, key) and not self._drops.have(key)
         if count != branch.stored_count:
             raise DamagedValue(f"{count} of its {branch.stored_count} messages are there")
@@ -330,10 +345,23 @@ class _Check:
         if message.id >= self._next_message_id:
             raise DamagedValue("its message id may be given again: next-message-id is not above it")
 
-    def _take_name(self, database: bytes, name: str) -> None:
-        if (database, name) in self._names:
+    def _take_name(self, database: bytes, host: int, name: str) -> None:
+        if (database, host, name) in self._names:
             raise DamagedValue(f"there is another one called '{name}'")
-        self._names.add((database, name))
+        self._names.add((database, host, name))
+        if host not in self._hosts:
+            raise DamagedValue(f"virtual host {host} does not exist")
+
+    def _known_hosts(self) -> dict[int, HostState | None]:
+        """Return the states of the virtual hosts, with that of the default one."""
+        found: dict[int, HostState | None] = {0: HostState.ACTIVE}
+        for key, value in self._snapshot.items(schema.RECORDS, schema.record_key(VIRTUAL_HOSTS, b"")):
+            name = schema.read_record_key(key)[1]
+            with suppress(DamagedValue):
+                id = host_id(name)
+                found.setdefault(id, None)
+                found[id] = read_host_record(name, schema.unseal(key, value))[1]
+        return found
 
     def _number(self, database: bytes, key: bytes) -> int:
         """Return a number, 0 if it is missing; a damaged one, which is reported itself, counts as above all others."""

@@ -17,8 +17,8 @@ from artemis_py.errors import StoreError
 from artemis_py.store import schema
 from artemis_py.store.condition import leave_note
 from artemis_py.store.environment import FILE_NAME, NEW_NAME, sync_folder
-from artemis_py.store.folder_lock import FolderLock
 from artemis_py.store.failure import reason_of
+from artemis_py.store.folder_lock import FolderLock
 from artemis_py.store.large import body_path
 from artemis_py.store.lmdb import LARGE_MESSAGES_NAME
 from artemis_py.storetools.bodies import opened_with_bodies

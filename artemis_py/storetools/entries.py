@@ -32,6 +32,11 @@ PIECE_BYTES: Final = 192 * 1024
 """Octets of a large body that are read and written at once: a line of 256 KiB in base64."""
 
 
+def qualified(host: int, name: str) -> str:
+    """Return a name that tells addresses, or queues, of all virtual hosts apart; that of the default host is plain."""
+    return name if host == 0 else f"\0{host}\0{name}"
+
+
 @frozen(kw_only=True)
 class AddressEntry:
     """An address."""
@@ -74,6 +79,8 @@ class ReferenceEntry:
     """A message in its queue."""
 
     queue: str
+    host: int = 0
+    """Virtual host of the queue."""
     sequence: int
     """Sequence in the queue; 0 while the message waits for its delivery time and has none yet."""
     message: Message | int
@@ -90,6 +97,8 @@ class DuplicateEntry:
     """An id under which an address took a message."""
 
     address: str
+    host: int = 0
+    """Virtual host of the address."""
     number: int
     id: bytes
 
@@ -131,9 +140,11 @@ class Entries:
         self._tell: Final = tell
         self._are_bodies_apart: Final = are_bodies_apart
         self._drops: Final = Drops(snapshot)
-        self._address_names: dict[bytes, str] = {}
+        self._address_names: dict[bytes, tuple[int, str]] = {}
+        """Virtual hosts and names of addresses, by their keys."""
         self._addresses_there: set[str] = set()
-        self._queue_names: dict[int, str] = {}
+        self._queue_names: dict[int, tuple[int, str]] = {}
+        """Virtual hosts and names of queues, by their ids."""
         self._lost: set[int] = set()
         """Ids of shared messages that were left out."""
         self._shared_bodies: set[int] = set()
@@ -165,9 +176,9 @@ class Entries:
 
     def _address_before(self, entry: QueueEntry) -> Iterator[AddressEntry]:
         """Yield the address of a queue if it is damaged, with the queue's routing type: as a start makes it."""
-        config = entry.record.config
-        if config.address not in self._addresses_there:
-            self._addresses_there.add(config.address)
+        config, host = entry.record.config, entry.record.host
+        if qualified(host, config.address) not in self._addresses_there:
+            self._addresses_there.add(qualified(host, config.address))
             routing_types = frozenset((config.routing_type or RoutingType.MULTICAST,))
             yield AddressEntry(
                 record=AddressRecord(
@@ -176,6 +187,7 @@ class Entries:
                     auto_created=config.auto_created,
                     internal=config.internal,
                     paused=False,
+                    host=host,
                 )
             )
 
@@ -206,13 +218,13 @@ class Entries:
 
     def _address(self, key: bytes, value: bytes) -> AddressEntry:
         record = read_address(schema.unseal(key, value))
-        self._address_names[key] = record.name
-        self._addresses_there.add(record.name)
+        self._address_names[key] = record.host, record.name
+        self._addresses_there.add(qualified(record.host, record.name))
         return AddressEntry(record=record)
 
     def _queue(self, key: bytes, value: bytes) -> QueueEntry:
         record = read_queue(schema.unseal(key, value))
-        self._queue_names[schema.U32.unpack(key)[0]] = record.config.name
+        self._queue_names[schema.U32.unpack(key)[0]] = record.host, record.config.name
         id = schema.U32.unpack(key)[0]
         try:
             mark = self._snapshot.number(schema.MARKS, key)
@@ -237,8 +249,10 @@ class Entries:
         message = decode_message(content[1:], self._formats, self._bodies) if id is None else id
         attempts = self._snapshot.get(schema.ATTEMPTS, key)
         delivery_count, due_ms, amendment = (0, 0, b"") if attempts is None else schema.read_attempts(key, attempts)
+        host, name = queue
         return ReferenceEntry(
-            queue=queue,
+            queue=name,
+            host=host,
             sequence=0 if schema.is_scheduled(handle) else schema.number_in(handle),
             message=message,
             delivery_count=delivery_count,
@@ -258,7 +272,9 @@ class Entries:
         address = self._address_names.get(key[: schema.U32.size])
         if address is None:
             raise DamagedValue("its address does not exist")
-        return DuplicateEntry(address=address, number=schema.duplicate_number(key), id=schema.unseal(key, value))
+        host, name = address
+        number, id = schema.duplicate_number(key), schema.unseal(key, value)
+        return DuplicateEntry(address=name, host=host, number=number, id=id)
 
     def _record(self, key: bytes, value: bytes) -> RecordEntry:
         space, rest = schema.read_record_key(key)

@@ -41,6 +41,7 @@ from artemis_py.storetools.entries import (
     QueueEntry,
     RecordEntry,
     ReferenceEntry,
+    qualified,
 )
 from artemis_py.storetools.export import FileFormat
 from artemis_py.storetools.intake_writer import EntryWriter, Existing, Names, fresh_names, read_names
@@ -134,7 +135,7 @@ class _Import:
         if state["digest"] != digest:
             raise StoreError(f"an import of another file, {state['file']}, is not finished: run that one again first")
         names = fresh_names(self._environment, self._bodies) if stored_map is None else read_names(stored_map)
-        verifier = _Verifier(self._there)
+        verifier = _Verifier(self._there, names.takes_records)
         total = self._verify(verifier)
         writer = EntryWriter(self._environment, self._there, names, self._formats)
         resumed_at = state["done"]
@@ -224,7 +225,9 @@ class _Import:
 class _Verifier:
     """Checks that each entry has what it refers to, and does not contradict the store."""
 
-    def __init__(self, there: Existing) -> None:
+    def __init__(self, there: Existing, takes_hosts: bool) -> None:
+        """Create it; `takes_hosts`: the store is empty, so that the numbers of virtual hosts mean nothing else."""
+        self._takes_hosts = takes_hosts
         self._addresses: set[str] = set()
         self._queues: set[str] = set()
         self._queue_ids: set[int] = set()
@@ -242,7 +245,8 @@ class _Verifier:
         """Check an entry, and note it for the entries after it. Raises ValueError."""
         match entry:
             case AddressEntry():
-                self._addresses.add(entry.record.name)
+                self._check_host(entry.record.host)
+                self._addresses.add(qualified(entry.record.host, entry.record.name))
             case QueueEntry():
                 self._take_queue(entry)
             case MessageEntry():
@@ -254,10 +258,14 @@ class _Verifier:
             case ReferenceEntry():
                 self._take_reference(entry)
             case DuplicateEntry():
-                if entry.address not in self._addresses:
+                if qualified(entry.host, entry.address) not in self._addresses:
                     raise ValueError(f"address '{entry.address}' is not in the file before this")
             case RecordEntry():
                 self._records[entry.space] += 1
+
+    def _check_host(self, host: int) -> None:
+        if host and not self._takes_hosts:
+            raise ValueError("it belongs to a virtual host: only a store that holds nothing yet can take those")
 
     def records_left_out(self) -> Iterator[str]:
         """Yield lines for a store that takes no records."""
@@ -265,7 +273,8 @@ class _Verifier:
             yield f"left out: {count} records of '{space}': only a store that holds nothing yet can take them"
 
     def _take_reference(self, entry: ReferenceEntry) -> None:
-        if entry.queue not in self._queues:
+        queue = qualified(entry.host, entry.queue)
+        if queue not in self._queues:
             raise ValueError(f"queue '{entry.queue}' is not in the file before this")
         if isinstance(entry.message, Message):
             _check_times(entry.message)
@@ -276,23 +285,25 @@ class _Verifier:
         else:
             raise ValueError(f"message {entry.message} is not in the file before this")
         if entry.sequence:
-            place = (entry.queue, priority)
+            place = (queue, priority)
             if entry.sequence <= self._sequences.get(place, 0):
                 raise ValueError(f"sequence {entry.sequence} of queue '{entry.queue}' is not in its order")
             self._sequences[place] = entry.sequence
 
     def _take_queue(self, entry: QueueEntry) -> None:
-        config = entry.record.config
-        if config.name in self._queues:
+        config, host = entry.record.config, entry.record.host
+        self._check_host(host)
+        name = qualified(host, config.name)
+        if name in self._queues:
             raise ValueError(f"queue '{config.name}' was there before")
         if entry.id in self._queue_ids:
             raise ValueError(f"another queue has the id {entry.id}")
-        if config.address not in self._addresses:
+        if qualified(host, config.address) not in self._addresses:
             raise ValueError(f"address '{config.address}' of queue '{config.name}' is not in the file before this")
-        there = self._there.queue_addresses.get(config.name, config.address)
+        there = self._there.queue_addresses.get(name, config.address)
         if there != config.address:
             raise ValueError(f"queue '{config.name}' is on address '{there}' in the store already")
-        self._queues.add(config.name)
+        self._queues.add(name)
         self._queue_ids.add(entry.id)
 
 

@@ -17,6 +17,7 @@ from attrs import asdict, define, evolve, field
 from artemis_py.core.messages.message import DEFAULT_PRIORITY, Message, MessageFormat
 from artemis_py.core.messages.record import decode_message, encode_message
 from artemis_py.core.queues.rules.last_value import LAST_VALUE_PROPERTY, key_of
+from artemis_py.core.services.virtual_hosts import SPACE as VIRTUAL_HOSTS
 from artemis_py.core.settings.queue_config import QueueConfig
 from artemis_py.errors import DamagedValue, StoreError
 from artemis_py.store import last_values, schema
@@ -34,6 +35,7 @@ from artemis_py.storetools.entries import (
     QueueEntry,
     RecordEntry,
     ReferenceEntry,
+    qualified,
 )
 
 
@@ -93,15 +95,17 @@ class Existing:
         self.last_value_keys: Final[dict[str, str | None]] = {}
         for key, value in environment.read_all(schema.ADDRESSES, b""):
             try:
-                self.addresses[read_address(schema.unseal(key, value)).name] = schema.U32.unpack(key)[0]
+                address = read_address(schema.unseal(key, value))
+                self.addresses[qualified(address.host, address.name)] = schema.U32.unpack(key)[0]
             except DamagedValue:
                 continue
         for key, value in environment.read_all(schema.QUEUES, b""):
             try:
-                config = read_queue(schema.unseal(key, value)).config
-                self.queues[config.name] = schema.U32.unpack(key)[0]
-                self.queue_addresses[config.name] = config.address
-                self.last_value_keys[config.name] = _last_value_key(config)
+                queue = read_queue(schema.unseal(key, value))
+                name = qualified(queue.host, queue.config.name)
+                self.queues[name] = schema.U32.unpack(key)[0]
+                self.queue_addresses[name] = queue.config.address
+                self.last_value_keys[name] = _last_value_key(queue.config)
             except DamagedValue:
                 continue
 
@@ -222,19 +226,26 @@ class _BatchWriter:
                 case ReferenceEntry():
                     self._reference(entry)
                 case DuplicateEntry():
-                    address = self._names.addresses[entry.address]
+                    address = self._names.addresses[qualified(entry.host, entry.address)]
                     key = schema.duplicate_key(address.id, address.base + entry.number)
                     self._put(schema.DUPLICATES, key, schema.seal(key, entry.id))
                 case RecordEntry() if self._names.takes_records:
+                    self._mark_hosts(entry.space == VIRTUAL_HOSTS)
                     key = schema.record_key(entry.space, entry.key)
                     self._put(schema.RECORDS, key, schema.seal(key, entry.value))
         self._write_numbers()
         if self._superseded.removals:
             Writer(self._environment.databases, self._transaction, DROP_SLICE).write(self._superseded)
 
+    def _mark_hosts(self, has_hosts: bool) -> None:
+        """Have earlier releases refuse a store with virtual hosts."""
+        if has_hosts:
+            self._put(schema.META, schema.FORMAT_KEY, schema.U32.pack(schema.HOSTS_FORMAT))
+
     def _address(self, entry: AddressEntry) -> None:
         """Write an address; an existing one of the same name stays as it is."""
-        name = entry.record.name
+        name = qualified(entry.record.host, entry.record.name)
+        self._mark_hosts(entry.record.host > 0)
         id = self._there.addresses.get(name)
         if id is not None:
             last = self._last_key(schema.DUPLICATES, id)
@@ -251,17 +262,18 @@ class _BatchWriter:
     def _queue(self, entry: QueueEntry) -> None:
         """Write a queue; an existing one of the same name stays as it is, and new messages come after its own."""
         config = entry.record.config
-        id = self._there.queues.get(config.name)
+        name = qualified(entry.record.host, config.name)
+        id = self._there.queues.get(name)
         if id is not None:
             queue = self._existing_queue(id, config.internal)
-            queue.last_value_key = self._there.last_value_keys[config.name]
+            queue.last_value_key = self._there.last_value_keys[name]
         else:
             id = self._names.queue_base + entry.id
             queue = QueueNumbers(id=id, base=0, internal=config.internal, last_value_key=_last_value_key(config))
             self._highest_queue_id = max(self._highest_queue_id, queue.id)
             key = schema.U32.pack(queue.id)
             self._put(schema.QUEUES, key, schema.seal(key, write_queue(entry.record)))
-        self._names.queues[config.name] = queue
+        self._names.queues[name] = queue
         self._mark(queue, entry.next_sequence)
 
     def _existing_queue(self, id: int, internal: bool) -> QueueNumbers:
@@ -270,7 +282,7 @@ class _BatchWriter:
         return QueueNumbers(id=id, base=0 if mark is None else mark - 1, internal=internal)
 
     def _reference(self, entry: ReferenceEntry) -> None:
-        queue = self._names.queues[entry.queue]
+        queue = self._names.queues[qualified(entry.host, entry.queue)]
         message = entry.message if isinstance(entry.message, Message) else self._shared(entry.message)
         if entry.sequence:
             priority = DEFAULT_PRIORITY if queue.internal else message.priority

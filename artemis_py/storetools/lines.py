@@ -11,6 +11,9 @@
     {"record": {"space": …, "key": "<base64>", "value": "<base64>"}}               of a protocol: sessions, retained
     {"end": <lines before this one>}
 
+What belongs to a virtual host other than the default one has its number as "host": in the objects of an address, queue,
+reference and duplicate. The hosts are records of the space "virtual-hosts", and their own records have spaces with "@".
+
 A message is {"id", "format", "address", "data": "<base64>"}, and those of the following that differ from their default:
 "annotations" (base64), "priority" (4), "expires_ms", "delivery_time_ms", "routing_type" (-1), "producer", "extra",
 "large": the id of the body that continues its data. Data, annotations and bodies are the octets of its protocol,
@@ -90,6 +93,8 @@ def write_entry(entry: Entry) -> Iterator[bytes]:
             yield _line({"message": _message(entry.message)})
         case ReferenceEntry():
             reference: dict[str, object] = {"queue": entry.queue, "sequence": entry.sequence}
+            if entry.host:
+                reference["host"] = entry.host
             if entry.delivery_count or entry.due_ms:
                 reference |= {"delivery_count": entry.delivery_count, "due_ms": entry.due_ms}
             if entry.amendment:
@@ -97,7 +102,8 @@ def write_entry(entry: Entry) -> Iterator[bytes]:
             reference["message"] = entry.message if isinstance(entry.message, int) else _message(entry.message)
             yield _line({"reference": reference})
         case DuplicateEntry():
-            yield _line({"duplicate": {"address": entry.address, "number": entry.number, "id": _text(entry.id)}})
+            duplicate = {"address": entry.address, "number": entry.number, "id": _text(entry.id)}
+            yield _line({"duplicate": duplicate | ({"host": entry.host} if entry.host else {})})
         case RecordEntry():
             yield _line({"record": {"space": entry.space, "key": _text(entry.key), "value": _text(entry.value)}})
 
@@ -166,14 +172,16 @@ class _Reader:
             case {"reference": {"queue": str(queue), "sequence": int(sequence), "message": message} as rest}:
                 return ReferenceEntry(
                     queue=queue,
+                    host=_number(rest.get("host", 0), "host", 32),
                     sequence=_number(sequence, "sequence"),
                     message=message if isinstance(message, int) else self._message(message),
                     delivery_count=_number(rest.get("delivery_count", 0), "delivery_count", 32),
                     due_ms=_number(rest.get("due_ms", 0), "due_ms"),
                     amendment=_octets(rest["amendment"]) if "amendment" in rest else b"",
                 )
-            case {"duplicate": {"address": str(address), "number": int(number), "id": str(id)}}:
-                return DuplicateEntry(address=address, number=_number(number, "number"), id=_octets(id))
+            case {"duplicate": {"address": str(address), "number": int(number), "id": str(id)} as rest}:
+                host = _number(rest.get("host", 0), "host", 32)
+                return DuplicateEntry(address=address, host=host, number=_number(number, "number"), id=_octets(id))
             case {"record": {"space": str(space), "key": str(key), "value": str(value)}} if "\0" not in space:
                 return RecordEntry(space=space, key=_octets(key), value=_octets(value))
         raise ValueError("it has none of the forms that a line can have")

@@ -4,11 +4,14 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Final
 
 from attrs import frozen
 
 from artemis_py.core.messages.message import MESSAGE_OVERHEAD_BYTES
 from artemis_py.core.queues.page import SCHEDULED_RANK
+from artemis_py.core.services.virtual_hosts import SPACE as VIRTUAL_HOSTS
+from artemis_py.core.services.virtual_hosts import host_id, read_host_record
 from artemis_py.errors import DamagedValue
 from artemis_py.store import schema
 from artemis_py.store.definitions import read_queue
@@ -16,6 +19,8 @@ from artemis_py.store.environment import FILE_NAME
 from artemis_py.store.large import body_path
 from artemis_py.storetools.bodies import bodies_folder
 from artemis_py.storetools.snapshot import Snapshot, opened
+
+_UNKNOWN: Final = ("", "", "")
 
 
 @frozen(kw_only=True)
@@ -25,6 +30,8 @@ class QueueStatistics:
     id: int
     name: str
     """Empty if its definition is damaged."""
+    host: str
+    """Name of its virtual host; empty for the default one."""
     address: str
     messages: int
     scheduled: int
@@ -86,8 +93,9 @@ def statistics(folder: Path, large_messages_folder: Path | None = None) -> Stati
             queues=tuple(
                 QueueStatistics(
                     id=id,
-                    name=names.get(id, ("", ""))[0],
-                    address=names.get(id, ("", ""))[1],
+                    name=names.get(id, _UNKNOWN)[0],
+                    host=names.get(id, _UNKNOWN)[2],
+                    address=names.get(id, _UNKNOWN)[1],
                     messages=messages[id],
                     scheduled=scheduled[id],
                     size_bytes=sizes[id],
@@ -130,13 +138,26 @@ def _large_bytes(snapshot: Snapshot, folder: Path) -> int:
     return size
 
 
-def _names(snapshot: Snapshot) -> dict[int, tuple[str, str]]:
-    """Return name and address of each queue, by its id."""
-    names: dict[int, tuple[str, str]] = {}
+def _hosts(snapshot: Snapshot) -> dict[int, str]:
+    """Return the names of virtual hosts, by their ids; that of a damaged one is its id."""
+    names: dict[int, str] = {}
+    for key, value in snapshot.items(schema.RECORDS, schema.record_key(VIRTUAL_HOSTS, b"")):
+        with suppress(DamagedValue):
+            id = host_id(schema.read_record_key(key)[1])
+            names[id] = str(id)
+            names[id] = read_host_record(schema.read_record_key(key)[1], schema.unseal(key, value))[0].name
+    return names
+
+
+def _names(snapshot: Snapshot) -> dict[int, tuple[str, str, str]]:
+    """Return name, address and virtual host of each queue, by its id."""
+    hosts = _hosts(snapshot)
+    names: dict[int, tuple[str, str, str]] = {}
     for key, value in snapshot.items(schema.QUEUES):
         try:
-            config = read_queue(schema.unseal(key, value)).config
-            names[schema.U32.unpack(key)[0]] = (config.name, config.address)
+            record = read_queue(schema.unseal(key, value))
+            host = hosts.get(record.host, str(record.host)) if record.host else ""
+            names[schema.U32.unpack(key)[0]] = (record.config.name, record.config.address, host)
         except DamagedValue:
-            names[schema.U32.unpack(key)[0]] = ("", "")
+            names[schema.U32.unpack(key)[0]] = _UNKNOWN
     return names

@@ -51,6 +51,8 @@ class XmlWriter:
         self._has_messages = False
         self._records: Counter[str] = Counter()
         """Numbers of records, by space."""
+        self._of_hosts = 0
+        """Number of addresses, queues and messages of virtual hosts."""
         self._line('<?xml version="1.0" encoding="UTF-8"?>')
         self._line("<activemq-journal>")
         self._line("  <bindings>")
@@ -59,6 +61,10 @@ class XmlWriter:
         """Write the next entry; duplicate ids, and shared messages by themselves, have no place in the format."""
         try:
             match entry:
+                case AddressEntry(record=record) | QueueEntry(record=record) if record.host:
+                    self._of_hosts += 1
+                case ReferenceEntry(host=host) if host:
+                    self._of_hosts += 1
                 case AddressEntry():
                     self._address(entry)
                 case QueueEntry():
@@ -74,6 +80,9 @@ class XmlWriter:
         """Close the open elements, and report what the format has no place for."""
         for space, count in sorted(self._records.items()):
             self._tell(f"left out: {count} records of '{space}': the format has no place for them")
+        if self._of_hosts:
+            text = "addresses, queues and messages of virtual hosts: Artemis has one set of names"
+            self._tell(f"left out: {self._of_hosts} {text}")
         self._begin_messages()
         self._line("  </messages>")
         self._line("</activemq-journal>")
