@@ -28,6 +28,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "connection": "List and close the connections of clients.",
     "divert": "Create, update, delete, list and show diverts.",
     "exchange": "Create, delete, bind, unbind, list and show exchanges.",
+    "vhost": "Create, update, start, stop, delete, list and show virtual hosts.",
     "transaction": "List prepared transactions, and commit or roll them back.",
     "data": "Look at, check, copy and compact what a broker stores.",
     "spark": "Archive, replay, dead letters and telemetry with Apache Spark.",

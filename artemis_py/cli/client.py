@@ -32,6 +32,8 @@ class Target:
     """PEM file with the certificates that may sign the broker's; None: the operating system's."""
     timeout_s: float = TIMEOUT_S
     """Time for an open, a close or an answer; after that the broker counts as unreachable."""
+    vhost: str | None = None
+    """Virtual host to work in; None: the one that the broker chooses for the host in the URL, mostly the default."""
 
     def tls(self) -> ssl.SSLContext:
         """Return TLS settings that always verify the broker's certificate and its name.
@@ -57,8 +59,16 @@ _TIMEOUT: Final = click.option(
 )
 
 
-def target_options(command: Callable[..., object]) -> Callable[..., object]:
-    """Add the options for the broker's URL and the login; the command gets them as one `target`."""
+_VHOST: Final = click.option(
+    "--vhost", envvar="ARTEMIS_PY_VHOST", metavar="NAME", help="Virtual host to work in [env: ARTEMIS_PY_VHOST]."
+)
+
+
+def target_options(command: Callable[..., object], has_hosts: bool = True) -> Callable[..., object]:
+    """Add the options for the broker's URL and the login; the command gets them as one `target`.
+
+    With `has_hosts` also the one for the virtual host.
+    """
 
     # A command may have a --timeout with a meaning of its own, and gets its value then.
     has_timeout = any("--timeout" in parameter.opts for parameter in getattr(command, "__click_params__", ()))
@@ -68,12 +78,15 @@ def target_options(command: Callable[..., object]) -> Callable[..., object]:
         timeout_s = TIMEOUT_S if has_timeout else arguments.pop("timeout_s")
         if user is not None and password is None:
             password = click.prompt(f"Password of {user}", hide_input=True, err=True)
-        target = Target(url=url, user=user, password=password, ca=ca, timeout_s=timeout_s)
+        vhost = arguments.pop("vhost") if has_hosts else None
+        target = Target(url=url, user=user, password=password, ca=ca, timeout_s=timeout_s, vhost=vhost)
         return command(target=target, **arguments)
 
     wrapped: Callable[..., object] = with_target
     if not has_timeout:
         wrapped = _TIMEOUT(wrapped)
+    if has_hosts:
+        wrapped = _VHOST(wrapped)
     for option in (
         click.option("--ca", type=click.Path(exists=True, dir_okay=False), help="With amqps: PEM file to trust."),
         click.option("--password", envvar="ARTEMIS_PY_PASSWORD", help="Password [env: ARTEMIS_PY_PASSWORD]."),
@@ -124,3 +137,8 @@ def parse_destination(text: str) -> tuple[str, str | None]:
 def unread(count: int) -> Failed:
     """Return the error for messages whose delivery the broker began and then aborted, in AMQP's words."""
     return Failed(f"{count} messages were aborted by the broker, which cannot read them: its log says why")
+
+
+def default_host_options(command: Callable[..., object]) -> Callable[..., object]:
+    """Add the same options as `target_options`, for a command that works in the default host only."""
+    return target_options(command, has_hosts=False)

@@ -69,7 +69,8 @@ class Connection(BlockingClient):
         name = f"artemis-py-{uuid4()}"
         connected = _connected(target, host)
         # The time-outs of a command apply to whatever the broker does not answer, its close included.
-        super().__init__(connected, ConnectionLimits(), name, host, target.timeout_s, target.timeout_s)
+        hostname = host if target.vhost is None else f"vhost:{target.vhost}"
+        super().__init__(connected, ConnectionLimits(), name, hostname, target.timeout_s, target.timeout_s)
         try:
             if target.user is None:
                 self.login("ANONYMOUS", b"", host, deadline)

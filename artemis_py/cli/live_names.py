@@ -26,6 +26,7 @@ def _completer(operation: str) -> Completer:
             password=given.get("password") or os.environ.get("ARTEMIS_PY_PASSWORD"),
             ca=given.get("ca"),
             timeout_s=PATIENCE_S,
+            vhost=given.get("vhost"),
         )
         wanted = {"field": "name", "operation": "CONTAINS", "value": incomplete, "sortField": "name"}
         try:

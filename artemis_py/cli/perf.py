@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from artemis_amqp.client.failures import ClientError, ConnectionFailed
-from artemis_py.cli.client import parse_destination, target_options
+from artemis_py.cli.client import default_host_options, parse_destination
 from artemis_py.cli.errors import Failed, NotConnected
 from artemis_py.cli.load import SMALLEST_SIZE, Plan, Run, Violation
 from artemis_py.cli.load_amqp import AmqpRun
@@ -28,7 +28,7 @@ def report(figures: dict[str, Any], failure: str | None) -> str:
 
 
 @click.command()
-@target_options
+@default_host_options
 @click.option("--destination", default="queue://PERF", show_default=True, help="queue://X or topic://X; must be empty.")
 @click.option("--count", type=click.IntRange(min=1), default=100_000, show_default=True, help="Messages in all.")
 @click.option("--size", type=click.IntRange(min=SMALLEST_SIZE), default=100, show_default=True, help="Octets per body.")

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 import artemis_py.spark
-from artemis_py.cli.client import Target, target_options
+from artemis_py.cli.client import Target, default_host_options
 from artemis_py.cli.errors import Failed, NotConnected
 from artemis_py.cli.render import Progress, print_json, summary
 from artemis_py.spark import errors
@@ -55,7 +55,7 @@ def session_options(command: Callable[..., object]) -> Callable[..., object]:
     def with_session(master: str | None, conf: tuple[str, ...], **arguments: Any) -> object:
         return command(start=lambda: _session(master, conf), **arguments)
 
-    wrapped: Callable[..., object] = target_options(with_session)
+    wrapped: Callable[..., object] = default_host_options(with_session)
     for option in (
         click.option("--conf", multiple=True, metavar="KEY=VALUE", help="Setting of the session; repeatable."),
         click.option("--master", help="Where Spark runs [default: local[*], or that of spark-submit]."),
