@@ -12,7 +12,6 @@ import pytest
 from attrs import NOTHING
 from lxml import etree
 
-from artemis_py.cli.instance import SCHEMAS
 from artemis_py.config import known
 from artemis_py.config.broker_config import LOGIN_OPTIONS, MAIN_OPTIONS, WILDCARD_OPTIONS
 from artemis_py.config.exchanges import ARGUMENT_OPTIONS, BINDING_OPTIONS, EXCHANGE_OPTIONS
@@ -132,11 +131,6 @@ def names(options: tuple[Option, ...]) -> set[str]:
 def test_an_element_may_hold_what_is_read_from_it(element: str, expected: set[str]) -> None:
     """No element that nobody reads, and no option that nobody can write."""
     assert set(content(element).children) == expected
-
-
-def test_an_instance_gets_all_files_of_the_schema() -> None:
-    """An editor reads them from beside broker.xml."""
-    assert SCHEMAS == SCHEMA_FILES
 
 
 def test_a_queue_may_hold_what_is_read_from_it() -> None:
