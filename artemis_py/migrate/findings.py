@@ -4,7 +4,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Final
 
-from attrs import Factory, define, frozen
+from attrs import Factory, define, field, frozen
 
 
 class Outcome(Enum):
@@ -48,17 +48,25 @@ class Findings:
     """All findings of one migration."""
 
     found: list[Finding] = Factory(list)
+    _known: set[Finding] = field(factory=set, init=False)
 
     def add(self, origin: Origin, outcome: Outcome, text: str) -> None:
         """Add a finding; the same one again says nothing new and is ignored."""
         finding = Finding(origin, outcome, text)
-        if finding not in self.found:
+        if finding not in self._known:
+            self._known.add(finding)
             self.found.append(finding)
+
+    def remove(self, finding: Finding) -> None:
+        """Remove a finding that is no longer true."""
+        if finding in self._known:
+            self._known.remove(finding)
+            self.found.remove(finding)
 
     def in_order(self) -> list[Finding]:
         """Return the findings by file and line; files in the order in which they were read."""
-        files = list(dict.fromkeys(each.origin.file for each in self.found))
-        return sorted(self.found, key=lambda each: (files.index(each.origin.file), each.origin.line))
+        files = {file: number for number, file in enumerate(dict.fromkeys(each.origin.file for each in self.found))}
+        return sorted(self.found, key=lambda each: (files[each.origin.file], each.origin.line))
 
     def count(self, outcome: Outcome) -> int:
         """Return how many findings have this outcome."""

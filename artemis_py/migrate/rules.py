@@ -71,8 +71,8 @@ class Table:
         if rule is not None:
             usual = Finding(origin, rule.outcome, rule.text)
             outcome, text = outcome or rule.outcome, text or rule.text
-            if usual in findings.found and usual != Finding(origin, outcome, text):
-                findings.found.remove(usual)
+            if usual != Finding(origin, outcome, text):
+                findings.remove(usual)
         findings.add(origin, outcome or Outcome.DROPPED, text or UNKNOWN)
 
     def markdown(self) -> str:

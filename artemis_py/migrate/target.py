@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
-from attrs import Factory, define
+from attrs import Factory, define, field
 
 from artemis_py.migrate.findings import NOWHERE, Origin
 
@@ -25,13 +25,28 @@ class Element:
     attributes: dict[str, str] = Factory(dict)
     text: str = ""
     children: list["Element"] = Factory(list)
+    _index: dict[tuple[str, str], list["Element"]] = field(factory=dict, init=False)
+    """Children by their name and the value of each attribute: there may be thousands."""
+    _indexed: list["Element"] = field(factory=list, init=False)
+    """Children that are in the index."""
 
     def child(self, name: str, /, **attributes: str) -> "Element":
         """Return the child of this name and with these attributes; create it if there is none."""
-        for each in self.children:
-            if each.name == name and attributes.items() <= each.attributes.items():
+        self._look_again()
+        for each in self._index.get((name, next(iter(attributes.values()), "")), ()):
+            if attributes.items() <= each.attributes.items():
                 return each
         return self.add(name, NOWHERE, **attributes)
+
+    def _look_again(self) -> None:
+        """Index the children that are new; all of them if others have gone."""
+        known = len(self._indexed)
+        if known > len(self.children) or (known and self.children[known - 1] is not self._indexed[-1]):
+            self._index, self._indexed, known = {}, [], 0
+        for each in self.children[known:]:
+            self._indexed.append(each)
+            for value in dict.fromkeys((*each.attributes.values(), "")):
+                self._index.setdefault((each.name, value), []).append(each)
 
     def add(self, name: str, origin: Origin, text: str = "", /, **attributes: str) -> "Element":
         """Append a child."""

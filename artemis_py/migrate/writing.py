@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from artemis_py.config.document import LAST_LINE
 from artemis_py.errors import ConfigError, Problem
 from artemis_py.migrate.findings import NOWHERE, Findings, Outcome
 from artemis_py.migrate.rendering import Line, render
@@ -41,6 +42,10 @@ def settle(target: Target, findings: Findings, check: Check) -> None:
             try:
                 check(folder / FILE_NAME)
             except ConfigError as error:
+                if len(lines) > LAST_LINE:
+                    # Something else would be taken out.
+                    text = f"has {len(lines)} lines: what is wrong with it cannot be told apart beyond {LAST_LINE}"
+                    raise ConfigError([*error.problems, Problem(FILE_NAME, LAST_LINE, "file", text)]) from error
                 mended = [_take_out(target, lines, problem, findings) for problem in error.problems]
                 if not any(mended):
                     raise
