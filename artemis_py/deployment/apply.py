@@ -99,9 +99,7 @@ class Deployment:
         diverts = existing_diverts(domain, [*self.config.diverts, *wanted.diverts], wanted)
         exchanges = existing_exchanges(domain, wanted.exchanges)
         hosts = () if self.hosts is None else self.hosts.running(wanted)
-        return evolve(
-            self.config, addresses=addresses, diverts=diverts, exchanges=exchanges, virtual_hosts=hosts
-        )
+        return evolve(self.config, addresses=addresses, diverts=diverts, exchanges=exchanges, virtual_hosts=hosts)
 
     def apply(self, plan: Plan) -> list[Problem]:
         """Apply the plan, except for changes that need a restart; return the changes that were refused.

@@ -47,9 +47,7 @@ HOSTS: Final = """
 """
 DOUBT: Final = "is not a virtual-host of this file: until it is created, clients that name no other host are refused"
 TAKEN: Final = "is a name of the virtual host in line"
-CHILDREN: Final = (
-    "address-settings, addresses, diverts, enabled, hostnames, max-connections, max-queues, roles, security-settings"
-)
+CHILDREN: Final = "address-settings, addresses, diverts, enabled, exchanges, hostnames, max-connections, max-queues, roles, security-settings"
 MEMBERS: Final = "name, hostnames, enabled, max-connections, max-queues, roles"
 CORE: Final = """
 <address-settings><address-setting match="#"><max-delivery-attempts>7</max-delivery-attempts></address-setting>
@@ -123,6 +121,28 @@ async def test_hosts_of_the_file_have_what_it_says(tmp_path: Path) -> None:
         assert host(broker).config == VirtualHostConfig(
             name="red", hostnames=("red.example",), max_queues=10, declared=True
         )
+
+
+async def test_exchanges_of_the_file_are_in_their_host(tmp_path: Path) -> None:
+    """They bind the host's queues, and follow a reload."""
+
+    def with_exchange(name: str) -> BrokerConfig:
+        binding = '<binding key="*.eu" queue="q"/>'
+        exchanges = f'<exchanges><exchange name="{name}" type="topic">{binding}</exchange></exchanges>'
+        return config(tmp_path, HOSTS.replace("</virtual-host>", f"{exchanges}</virtual-host>", 1))
+
+    async with broker_of(with_exchange("orders")) as broker:
+        red = domain(broker)
+        assert broker.domain.exchanges.find("orders") is None
+        message = plain_message("", MessageView(body="m"))
+        assert red.publishing.publish(message, red.exchanges.exchange("orders"), "a.eu") == 1
+        assert red.queues["q"].message_count == 1
+
+        reloaded = broker.reload(with_exchange("bills"))
+
+        assert 'virtual-host "red", exchange "bills": is created' in "\n".join(map(str, reloaded.plan.changes))
+        assert red.exchanges.exchange("bills").bindings
+        assert not red.exchanges.exchange("orders").bindings
 
 
 async def test_a_file_without_hosts_has_none(tmp_path: Path) -> None:

@@ -124,7 +124,8 @@ def names(options: tuple[Option, ...]) -> set[str]:
         ("exchanges/exchange/binding", {"filter", "argument"}),
         (
             "virtual-hosts/virtual-host",
-            names(VIRTUAL_HOST_OPTIONS) | {"addresses", "diverts", "exchanges", "address-settings", "security-settings"},
+            names(VIRTUAL_HOST_OPTIONS)
+            | {"addresses", "diverts", "exchanges", "address-settings", "security-settings"},
         ),
     ],
 )
