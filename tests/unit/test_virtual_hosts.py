@@ -47,7 +47,10 @@ HOSTS: Final = """
 """
 DOUBT: Final = "is not a virtual-host of this file: until it is created, clients that name no other host are refused"
 TAKEN: Final = "is a name of the virtual host in line"
-CHILDREN: Final = "address-settings, addresses, diverts, enabled, exchanges, hostnames, max-connections, max-queues, roles, security-settings"
+CHILDREN: Final = (
+    "address-settings, addresses, diverts, enabled, exchanges, hostnames, max-connections, max-queues, roles, "
+    "security-settings"
+)
 MEMBERS: Final = "name, hostnames, enabled, max-connections, max-queues, roles"
 CORE: Final = """
 <address-settings><address-setting match="#"><max-delivery-attempts>7</max-delivery-attempts></address-setting>
