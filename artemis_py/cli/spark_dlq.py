@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 from attrs import asdict
@@ -21,6 +21,9 @@ from artemis_py.cli.spark_job import (
     tell_done,
     tell_problems,
 )
+
+if TYPE_CHECKING:
+    from artemis_py.spark.jobs.dead_letters import Group
 
 GROUP_COLUMNS: Final = {
     "id": "GROUP",
@@ -66,7 +69,7 @@ def report(
     if out is not None:
         out.write_text(dead_letter_report.render(names(queue), found, datetime.now(UTC)), encoding="utf-8")
     if json_wanted:
-        print_json([{**row, "first": _iso(row["first"]), "last": _iso(row["last"])} for row in rows])
+        print_json([{**row, **_times(group)} for row, group in zip(rows, found, strict=True)])
     else:
         print_table([{**row, "last": _shown(row["last"])} for row in rows], GROUP_COLUMNS)
         click.echo(f"{sum(group.count for group in found)} dead letters in {len(found)} groups", err=True)
@@ -203,6 +206,12 @@ def _clear(target: Target, start: Start, queue: str, chosen: dict[str, Any], jso
 def _check_selection(groups: tuple[str, ...], where: str | None, all_wanted: bool) -> None:
     if all_wanted == bool(groups or where):
         raise click.UsageError("give --group, --where or --all")
+
+
+def _times(group: "Group") -> dict[str, object]:
+    """Return the times of a group as JSON has them."""
+    hours = [{"hour": _iso(hour), "count": count} for hour, count in group.hours]
+    return {"first": _iso(group.first), "last": _iso(group.last), "hours": hours}
 
 
 def _iso(moment: datetime | None) -> str | None:
