@@ -124,6 +124,9 @@ class Staging:
         self._stages: Final[dict[StageKey, Stage]] = {}
         self.epochs: Final[Epochs] = Epochs(domain, self._end)
         self.memory_bytes: int = STAGED_MEMORY_BYTES
+        self.max_stages: int = MAX_STAGES
+        self.max_writers: int = MAX_WRITERS
+        self.max_staged_bytes: int = MAX_STAGED_BYTES
         self._awaited: Final[dict[str, _Awaited]] = {}
         """Totals of what is staged, by address."""
         self._count = 0
@@ -203,12 +206,12 @@ class Staging:
             raise InvalidRequest(f"a writer needs a name in Unicode, of {MAX_WRITER_LENGTH} octets with the user's")
         if not 0 <= epoch <= MAX_EPOCH:
             raise InvalidRequest(f"an epoch is a number from 0, not {epoch}")
-        if len(self.epochs) >= MAX_WRITERS and (user, writer) not in self.epochs:
-            raise LimitExceeded(f"the broker remembers {MAX_WRITERS} writers, and '{writer}' is not one of them")
+        if len(self.epochs) >= self.max_writers and (user, writer) not in self.epochs:
+            raise LimitExceeded(f"the broker remembers {self.max_writers} writers, and '{writer}' is not one of them")
 
     def _create(self, key: StageKey, address: str) -> Stage:
-        if self._count >= MAX_STAGES:
-            raise LimitExceeded(f"{MAX_STAGES} stages wait for their commit; abort what is not needed")
+        if self._count >= self.max_stages:
+            raise LimitExceeded(f"{self.max_stages} stages wait for their commit; abort what is not needed")
         domain = self._domain
         if STAGING_ADDRESS not in domain.addresses:
             domain.create_address(STAGING_ADDRESS, frozenset((RoutingType.ANYCAST,)), internal=True)
@@ -287,11 +290,11 @@ class Staging:
         policy = settings.address_full_policy
         count, size = awaited.message_count, awaited.size_bytes
         if policy is FullPolicy.BLOCK:
-            if size < MAX_STAGED_BYTES:
+            if size < self.max_staged_bytes:
                 return False
             raise AddressFull(
                 f"{size} bytes are staged for address '{address.name}', whose policy is BLOCK: "
-                f"{MAX_STAGED_BYTES} are allowed; commit smaller epochs"
+                f"{self.max_staged_bytes} are allowed; commit smaller epochs"
             )
         if policy is FullPolicy.PAGE:
             is_full = (

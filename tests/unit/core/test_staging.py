@@ -345,10 +345,10 @@ def test_what_cannot_name_an_epoch_is_not_committed(services: Services, writer: 
         next(services.staging.commit(Writer(services).session, writer, epoch, {}))
 
 
-def test_writers_are_limited(services: Services, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_writers_are_limited(services: Services) -> None:
     """Any client may commit an empty epoch; one that is known goes on."""
-    assert MAX_WRITERS > 1000
-    monkeypatch.setattr("artemis_py.core.services.staging.MAX_WRITERS", 1)
+    assert services.staging.max_writers == MAX_WRITERS > 1000
+    services.staging.max_writers = 1
     known, new = Writer(services), Writer(services, "new")
     known.commit(0)
 
@@ -357,9 +357,9 @@ def test_writers_are_limited(services: Services, monkeypatch: pytest.MonkeyPatch
     assert known.commit(1)
 
 
-def test_stages_are_limited(services: Services, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert MAX_STAGES > 1000
-    monkeypatch.setattr("artemis_py.core.services.staging.MAX_STAGES", 2)
+def test_stages_are_limited(services: Services) -> None:
+    assert services.staging.max_stages == MAX_STAGES > 1000
+    services.staging.max_stages = 2
     writer = Writer(services)
     writer.stage(0, "a")
     writer.stage(0, "b")

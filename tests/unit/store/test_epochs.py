@@ -304,12 +304,10 @@ def test_an_epoch_larger_than_a_blocked_address_flows_through_it(tmp_path: Path,
         assert taken == numbers(0, 300)
 
 
-def test_what_is_staged_for_a_blocked_address_has_a_limit_of_its_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_staged_for_a_blocked_address_has_a_limit_of_its_own(tmp_path: Path) -> None:
     """Nobody can make room in a stage: who goes beyond it is refused, and does not wait for ever."""
-    monkeypatch.setattr("artemis_py.core.services.staging.MAX_STAGED_BYTES", 5_000)
     with World(tmp_path, limited(FullPolicy.BLOCK)) as world:
+        world.services.staging.max_staged_bytes = 5_000
         job = Job(world)
         with pytest.raises(AddressFull, match="5000 are allowed"):
             job.stage(0, "a", *numbers(0, 20))
