@@ -7,7 +7,7 @@ the loop. Managers are found through the entry point group `artemis_py.protocols
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeVar, runtime_checkable
 
 from attrs import frozen
 
@@ -16,6 +16,7 @@ from artemis_py.core.queues.dispatcher import RESERVE_PARTS, TABLES_PARTS
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.queues.storage import RecordStorage
 from artemis_py.core.runtime.access import Subject
+from artemis_py.core.runtime.carrier import Greeting, Mesh
 from artemis_py.core.services.domains import Domains
 from artemis_py.core.services.services import Services
 from artemis_py.core.services.virtual_hosts import VirtualHost, VirtualHosts
@@ -198,6 +199,33 @@ class ProtocolManager(Protocol):
         """Start a conversation with a new peer."""
 
 
+@frozen(kw_only=True)
+class OutgoingContext:
+    """Surroundings of a connection that this broker makes."""
+
+    connection_id: int
+    """Unique while the broker runs."""
+    peer: str
+    """Host and port of the other side, for the log."""
+    host: str
+    """Name of the other side as it is written in the connector."""
+    is_loopback: bool
+    is_encrypted: bool
+    has_certificate: bool
+    """Whether the other side can ask for a certificate of this broker."""
+    wake: Callable[[], None]
+    """Tells the transport that there is output, or a new deadline, outside of a call from the transport."""
+    output_limit_bytes: int = DEFAULT_OUTPUT_LIMIT_BYTES
+
+
+@runtime_checkable
+class PeerCarrier(Protocol):
+    """A protocol manager whose protocol carries the mesh."""
+
+    def dial(self, context: OutgoingContext, greeting: Greeting) -> ProtocolConnection:
+        """Return our side of a new connection."""
+
+
 class Records:
     """Keeps keys and values of a protocol through restarts, in one space of the store."""
 
@@ -255,6 +283,8 @@ class Host:
         """The store, for answers that wait until something is durable (`when_durable`)."""
         self.record_storage: Final = domain.records
         """The records of this domain in the store."""
+        self.mesh: Mesh | None = None
+        """The meshes that this broker belongs to; set before the first connection. None: it belongs to none."""
 
     @property
     def options(self) -> BrokerSettings:
