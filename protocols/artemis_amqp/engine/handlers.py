@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from artemis_amqp.engine.sender import SenderLink
     from artemis_amqp.engine.session import AmqpSession
     from artemis_amqp.engine.transfer_frame import TransferFrame
+    from artemis_amqp.engine.types import Symbol
 
 
 class ConnectionHandler(Protocol):
@@ -55,6 +56,23 @@ class ConnectionHandler(Protocol):
 
     def on_writable(self) -> None:
         """Called when output was sent: links that waited for room may send again."""
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class ClientLogin:
+    """Client: a login that depends on what the server offers and asks."""
+
+    def begin(self, offered: "tuple[Symbol, ...]") -> tuple[str, bytes | None] | None:
+        """Return the mechanism and its first response, chosen from those offered; None: none will do."""
+        raise NotImplementedError
+
+    def respond(self, challenge: bytes) -> bytes | None:
+        """Return the response to a challenge; None: the server breaks the rules of the mechanism."""
+        raise NotImplementedError
+
+    def complete(self, data: bytes) -> bool:
+        """Tell whether the end of a successful login proves what the mechanism says it must."""
+        raise NotImplementedError
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

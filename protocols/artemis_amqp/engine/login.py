@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Final
 
 from artemis_amqp.engine import errors
+from artemis_amqp.engine.handlers import ClientLogin
 from artemis_amqp.engine.performatives import (
     AmqpError,
     SaslChallenge,
@@ -36,6 +37,8 @@ class LoginPhase:
         self._awaits_response: bool = False
         """With `_awaits_init`: which SASL frame is due from a client, if any."""
         self._credentials: tuple[str, bytes | None, str | None] | None = None
+        self._client: ClientLogin | None = None
+        self._hostname: str | None = None
 
     def start(self, mechanism: str | None, initial_response: bytes | None, hostname: str | None = None) -> None:
         """Client: send the first header; without a mechanism there is no SASL layer."""
@@ -45,6 +48,12 @@ class LoginPhase:
         else:
             self._credentials = (mechanism, initial_response, hostname)
             self._connection.outbox.write(SASL_HEADER)
+
+    def start_with(self, login: ClientLogin, hostname: str | None = None) -> None:
+        """Client: send the first header; `login` chooses among the mechanisms of the server and answers it."""
+        self._client = login
+        self._hostname = hostname
+        self._connection.outbox.write(SASL_HEADER)
 
     def offer(self, mechanisms: list[str]) -> None:
         """Server: offer these mechanisms."""
@@ -128,15 +137,37 @@ class LoginPhase:
         if isinstance(performative, SaslMechanisms) and self._credentials is not None:
             mechanism, response, hostname = self._credentials
             self._credentials = None
-            self._connection.outbox.write(
-                frame(0, SaslInit(mechanism=mechanism, initial_response=response, hostname=hostname), SASL_FRAME)
-            )
+            self._send_init(mechanism, response, hostname)
+        elif isinstance(performative, SaslMechanisms) and self._client is not None and self._awaits_init:
+            self._awaits_init = False
+            offered = performative.sasl_server_mechanisms
+            choice = self._client.begin(offered)
+            if choice is None:
+                self._end_as_client(f"the server offers only {', '.join(offered) or 'nothing'} to log in")
+            else:
+                self._send_init(choice[0], choice[1], self._hostname)
+        elif isinstance(performative, SaslChallenge) and self._client is not None and not self._awaits_init:
+            response = self._client.respond(performative.challenge)
+            if response is None:
+                self._end_as_client("the server breaks the rules of the login")
+            else:
+                self._connection.outbox.write(frame(0, SaslResponse(response=response), SASL_FRAME))
         elif isinstance(performative, SaslOutcome) and performative.code == 0:
+            if self._client is not None and not self._client.complete(performative.additional_data or b""):
+                self._end_as_client("the server did not prove that it knows the password")
+                return
             self._connection.state = State.HEADER
             self._connection.outbox.write(AMQP_HEADER)
         else:
-            self._connection.handler.on_error(AmqpError(errors.UNAUTHORIZED_ACCESS, "the login failed"))
-            self._connection.end()
+            self._end_as_client("the login failed")
+
+    def _send_init(self, mechanism: str, response: bytes | None, hostname: str | None) -> None:
+        init = SaslInit(mechanism=mechanism, initial_response=response, hostname=hostname)
+        self._connection.outbox.write(frame(0, init, SASL_FRAME))
+
+    def _end_as_client(self, text: str) -> None:
+        self._connection.handler.on_error(AmqpError(errors.UNAUTHORIZED_ACCESS, text))
+        self._connection.end()
 
     def tell_failure(self) -> None:
         """Server: send the outcome of a login that cannot continue; there is no close before open (AMQP 1.0 §5.3.2)."""
