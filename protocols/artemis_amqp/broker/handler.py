@@ -11,6 +11,8 @@ from artemis_amqp.broker.coordinator import Transactions
 from artemis_amqp.broker.link_end import Parting
 from artemis_amqp.broker.links import Links
 from artemis_amqp.broker.login import Login
+from artemis_amqp.carrier import names
+from artemis_amqp.carrier.accepted import AcceptedPeer
 from artemis_amqp.engine import errors
 from artemis_amqp.engine.connection import AmqpConnection
 from artemis_amqp.engine.link import Link
@@ -20,6 +22,7 @@ from artemis_amqp.engine.states import AMQP_HEADER, SASL_HEADER
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.runtime.access import Subject
 from artemis_py.core.runtime.background import Steps
+from artemis_py.core.runtime.carrier import PeerLimits, PeerListener
 from artemis_py.core.runtime.meter import LINK_UNITS
 from artemis_py.core.sessions.session import Session
 from artemis_py.errors import NoSuchHost
@@ -71,6 +74,8 @@ class AmqpHandler:
         self._session: Session | None = None
         self._sasl_hostname: str | None = None
         """Host that the client named in its login; it counts if the client opens its connection without one."""
+        self._peer: AcceptedPeer | None = None
+        """What takes the place of a session if the other side is a broker; the engine then calls it, and not us."""
         self._is_lost = False
         self._is_leaving = False
         """Whether the core's session is being closed or has been closed."""
@@ -87,12 +92,12 @@ class AmqpHandler:
     @property
     def closed(self) -> bool:
         """Whether the connection is closed and nothing more will be sent."""
-        return self.engine.closed
+        return self.engine.closed or (self._peer is not None and self._peer.is_over)
 
     @property
     def logged_in(self) -> bool:
         """Whether the client has logged in and opened its connection."""
-        return self._session is not None
+        return self._session is not None or self._peer is not None
 
     @property
     def is_over(self) -> bool:
@@ -113,6 +118,8 @@ class AmqpHandler:
         self._count_input()
         self.manager.lifetimes.run()
         self.answers.ask_store()
+        if self._peer is not None:
+            self._peer.tell_news()
 
     def _count_input(self) -> None:
         """Count the input that is kept in memory; close the connection if the rest of a message would not fit."""
@@ -122,6 +129,8 @@ class AmqpHandler:
             engine.close(
                 AmqpError(errors.RESOURCE_LIMIT_EXCEEDED, "the broker has no memory for the rest of this message")
             )
+            if self._peer is not None:
+                self._peer.lose("no memory for the rest of a message")
 
     @property
     def has_input(self) -> bool:
@@ -147,10 +156,14 @@ class AmqpHandler:
     def resume(self) -> None:
         """Continue to send deliveries: the client reads again."""
         self.engine.resume()
+        if self._peer is not None:
+            self._peer.tell_news()
 
     def shutdown(self, reason: str) -> None:
         """Close with an error; the close detaches the consumers, and their deliveries return to the queues."""
-        if not self.engine.closed:
+        if self._peer is not None:
+            self._peer.close(reason)
+        elif not self.engine.closed:
             self._close_core(failed=False)
             self.engine.close(AmqpError(errors.CONNECTION_FORCED, reason))
 
@@ -158,6 +171,8 @@ class AmqpHandler:
         """Clean up after the socket is gone."""
         self._is_lost = True
         self._input.update(0)
+        if self._peer is not None:
+            self._peer.lose("connection lost")
         self._close_core(failed=True)
         self.manager.forget(self)
 
@@ -234,6 +249,10 @@ class AmqpHandler:
     def on_open(self, opening: Open) -> None:
         """Decide about the client's open."""
         self.container_id = opening.container_id
+        if names.asks(opening):
+            # The mesh is that of the whole broker, whatever a virtual host may be called.
+            self.login.open(opening)
+            return
         hostname = self._sasl_hostname if opening.hostname is None else opening.hostname
         try:
             self._enter(self.manager.siblings.find(hostname, self.context.virtual_host))
@@ -254,6 +273,14 @@ class AmqpHandler:
         self._session = self.services.sessions.open(subject, self.container_id, self.context.peer, "AMQP")
         self._session.client = self
         self.manager.remember(self)
+
+    def carry(self, listener: PeerListener, limits: PeerLimits) -> AcceptedPeer:
+        """Take the other side for a broker of a mesh: from now on the connection belongs to the mesh."""
+        peer = self._peer = AcceptedPeer(self.engine, self.context.peer, self.context.wake, self._log_error)
+        peer.begin(listener, limits)
+        self.engine.handler = peer
+        self.engine.limit_silence(limits.idle_timeout_ms / 1000)
+        return peer
 
     def on_begin(self, session: AmqpSession, begin: Begin) -> None:
         """Do nothing: the engine answers."""
@@ -301,9 +328,12 @@ class AmqpHandler:
 
     def on_error(self, error: AmqpError) -> None:
         """Log that the client broke the protocol, and clean up; the engine has told the client."""
+        self._log_error(error)
+        self._close_core(failed=True)
+
+    def _log_error(self, error: AmqpError) -> None:
         template = "protocol error: peer=%s condition=%s reason=%s"
         self.brake.warning(self.source, template, self.context.peer, error.condition, error.description)
-        self._close_core(failed=True)
 
     def on_writable(self) -> None:
         """Let links that waited for room in the output continue."""

@@ -4,10 +4,12 @@ from typing import TYPE_CHECKING, Final
 
 from artemis_amqp.broker import sole
 from artemis_amqp.broker.producer_end import DELAYED_DELIVERY
+from artemis_amqp.carrier import names
 from artemis_amqp.engine import errors, extensions
 from artemis_amqp.engine.performatives import AmqpError, Open
 from artemis_amqp.engine.types import Symbol
 from artemis_py.core.runtime.access import Subject
+from artemis_py.core.runtime.carrier import PeerRefused
 from artemis_py.errors import Refusal
 from artemis_py.protocol import LoginOutcome, LoginResult, SaslExchange
 
@@ -111,6 +113,9 @@ class Login:
     def _admit(self, opening: Open, subject: Subject) -> None:
         """Open our side, unless the container may have only one connection and already has one."""
         handler = self._handler
+        if names.asks(opening):
+            self._admit_peer(opening, subject)
+            return
         others = handler.manager.connections_of(handler.container_id, handler)
         self._sole_policy = sole.wanted(opening)
         try:
@@ -138,14 +143,36 @@ class Login:
         template = "connection opened: peer=%s user=%s container=%s"
         handler.brake.info(handler.source, template, self._context.peer, subject.name, handler.container_id)
 
+    def _admit_peer(self, opening: Open, subject: Subject) -> None:
+        """Open our side to another broker, if the mesh lets it in (mesh §5.2)."""
+        handler = self._handler
+        mesh = handler.host.mesh
+        if mesh is None:
+            self.refuse(AmqpError(errors.NOT_IMPLEMENTED, "this broker belongs to no mesh"))
+            return
+        try:
+            hello = names.hello_of(opening)
+            welcome = mesh.welcome(hello, subject)
+            properties = names.properties_of(welcome.hello)
+        except PeerRefused as refusal:
+            template = "broker refused: peer=%s user=%s container=%s reason=%s"
+            handler.brake.warning(
+                handler.source, template, self._context.peer, subject.name, handler.container_id, refusal
+            )
+            self.refuse(AmqpError(errors.RESOURCE_LOCKED if refusal.is_duplicate else errors.NOT_ALLOWED, str(refusal)))
+            return
+        peer = handler.carry(welcome.listener, welcome.limits)
+        self._engine.send_open(self._our_open(properties, (*OFFERED, names.MESH)))
+        peer.open(hello)
+
     def refuse(self, error: AmqpError) -> None:
         """Refuse a connection: open first, then close (amqp10 §5.1)."""
         self._engine.send_open(self._our_open({_ESTABLISHMENT_FAILED: True}))
         self._engine.close(error)
 
-    def _our_open(self, extra: dict[Symbol, object]) -> Open:
+    def _our_open(self, extra: dict[Symbol, object], offered: tuple[Symbol, ...] = OFFERED) -> Open:
         properties: dict[Symbol, object] = {
             Symbol("product"): "artemis_py",
             Symbol("version"): self._handler.manager.version,
         }
-        return self._engine.our_open(self._handler.host.options.name, OFFERED, properties | extra)
+        return self._engine.our_open(self._handler.host.options.name, offered, properties | extra)

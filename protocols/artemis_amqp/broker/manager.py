@@ -10,14 +10,16 @@ from artemis_amqp.broker.lifetimes import Lifetimes
 from artemis_amqp.broker.producers import NEVER_LARGE
 from artemis_amqp.broker.rabbit_addresses import Addresses
 from artemis_amqp.broker.termini import Termini
+from artemis_amqp.carrier.dialled import DialledPeer
 from artemis_amqp.engine.limits import ConnectionLimits
 from artemis_amqp.engine.states import SASL_HEADER
 from artemis_amqp.messages.format import AMQP_FORMAT
 from artemis_py.core.messages.large_body import DEFAULT_MIN_LARGE_BYTES
 from artemis_py.core.messages.message import MessageFormat
+from artemis_py.core.runtime.carrier import Greeting
 from artemis_py.core.settings.declaration import Kind, Option, option, options_of
 from artemis_py.logs import LogBrake, named_logger
-from artemis_py.protocol import ConnectionContext, Host, Siblings
+from artemis_py.protocol import ConnectionContext, Host, OutgoingContext, Siblings
 from artemis_py.release import installed_version
 from artemis_py.wire.parameters import read_parameters
 from artemis_py.wire.prefixes import Prefixes
@@ -162,6 +164,10 @@ class AmqpProtocolManager:
         """Return the handler of a new connection."""
         parameters = context.parameters
         return AmqpHandler(self, context, parameters if isinstance(parameters, Parameters) else Parameters())
+
+    def dial(self, context: OutgoingContext, greeting: Greeting) -> DialledPeer:
+        """Return our side of a connection to another broker of a mesh."""
+        return DialledPeer(context, greeting, self.host.options.name, self.host.meter)
 
     def remember(self, handler: AmqpHandler) -> None:
         """Register a connection that is open."""

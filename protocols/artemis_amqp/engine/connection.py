@@ -243,6 +243,10 @@ class AmqpConnection:
 
     # -- login, open, close --------------------------------------------------------------------------------------
 
+    def limit_silence(self, timeout_s: float) -> None:
+        """Set the idle time-out, in place of that of the limits; to be called before our open is made."""
+        self._idle_timeout_s = timeout_s
+
     def send_open(self, opening: Open) -> None:
         """Send our open."""
         if self.outbox.is_closed:

@@ -15,15 +15,13 @@ from tests.amqp_harness import Recorder, read_frames
 NONCE = "rOprNGfwEbeRWgbNEkqO"
 FIRST = b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO"
 SERVER_FIRST = b"r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096"
-FINAL = (
-    b"c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ="
-)
+FINAL = b"c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ="
 SERVER_FINAL = b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="
 
 
 def login(**given: Any) -> StrongestLogin:
     """Of the user and password of RFC 7677."""
-    values = {"user": "user", "password": "pencil", "has_certificate": False, "may_send_password": True}
+    values: dict[str, Any] = {"user": "user", "password": "pencil", "has_certificate": False, "may_send_password": True}
     return StrongestLogin(**(values | given), nonce=lambda: NONCE)
 
 
