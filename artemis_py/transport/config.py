@@ -1,4 +1,4 @@
-"""Settings of a listening socket: the acceptor's own part of an acceptor URL (artemis-model §6.5).
+"""Settings of sockets that the broker listens on, or makes: the transport's part of their URLs (artemis-model §6.5).
 
 Parameters that a protocol reads are not known here; they are kept as text for that protocol.
 """
@@ -149,3 +149,119 @@ class TlsParameters:
 
 TLS_OPTIONS: Final = options_of(TlsParameters)
 """TLS parameters of an acceptor URL; file names are relative to the folder of broker.xml."""
+
+
+@frozen(kw_only=True)
+class ConnectorTls:
+    """TLS of connections that the broker makes; all files are PEM."""
+
+    trust_store_path: Path | None = None
+    """File with the certificates that may sign those of other brokers; None: those that the system trusts."""
+    key_store_path: Path | None = None
+    """File with this broker's certificate, chain and key, for brokers that ask for one; None: it shows none."""
+    key_store_password: str | None = field(default=None, repr=False)
+    private_key_path: Path | None = None
+    enabled_protocols: tuple[str, ...] = TLS_VERSIONS
+    verify_host: bool = True
+    """Whether the certificate must be made for the host name."""
+    sni_host: str | None = None
+    """Name that the other side is asked for and checked against, in place of the host."""
+
+
+@frozen(kw_only=True)
+class ConnectorConfig:
+    """A way to reach a broker: a `<connector>` of broker.xml (mesh §2.1)."""
+
+    name: str
+    host: str
+    """Name or IP address, IPv6 without brackets."""
+    port: int = DEFAULT_PORT
+    tcp_no_delay: bool = option(
+        Kind.BOOLEAN, True, "Send small packets at once instead of waiting for more.", name="tcpNoDelay"
+    )
+    tcp_send_buffer_size: int = option(
+        Kind.BYTES,
+        -1,
+        "Bytes that the operating system keeps until the other broker takes them; -1: it decides.",
+        name="tcpSendBufferSize",
+        minimum=-1,
+    )
+    tcp_receive_buffer_size: int = option(
+        Kind.BYTES, -1, "The same for bytes that this broker has not read yet.", name="tcpReceiveBufferSize", minimum=-1
+    )
+    local_address: str | None = option(
+        Kind.TEXT, None, "Address of this machine to connect from; unset: the system chooses.", name="localAddress"
+    )
+    local_port: int = option(
+        Kind.COUNT,
+        0,
+        "Port of this machine to connect from; 0: the system chooses.",
+        name="localPort",
+        minimum=0,
+        maximum=65535,
+    )
+    # A machine that is gone does not answer at all; ten seconds are some tries of TCP.
+    connect_timeout_ms: int = option(
+        Kind.MILLISECONDS,
+        10_000,
+        "Time until a connection is made, with TLS; in Artemis 30,000.",
+        name="connect-timeout-millis",
+        minimum=1,
+    )
+    tls: ConnectorTls | None = None
+    """TLS of the connections; None: they are not encrypted."""
+    file: str = ""
+    line: int = 0
+    """Line of `file` that declares the connector, for messages about its files."""
+
+    @property
+    def endpoint(self) -> str:
+        """Host and port as text."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def url(self) -> str:
+        """URL without parameters, as other brokers and clients are told."""
+        return f"tcp://{self.endpoint}"
+
+
+CONNECTOR_OPTIONS: Final = options_of(ConnectorConfig)
+"""Parameters of a connector URL, without those of TLS."""
+
+
+@frozen(kw_only=True)
+class ConnectorTlsParameters:
+    """TLS part of a connector URL as written; `ConnectorTls` is made from it once its files are found."""
+
+    ssl_enabled: bool = option(Kind.BOOLEAN, False, "Encrypt connections with TLS.", name="sslEnabled")
+    trust_store_path: str | None = option(
+        Kind.TEXT,
+        None,
+        "PEM file with the certificates that may sign those of other brokers; unset: those that the system trusts.",
+        name="trustStorePath",
+    )
+    key_store_path: str | None = option(
+        Kind.TEXT,
+        None,
+        "PEM file with this broker's certificate, chain and key, to log in with (EXTERNAL).",
+        name="keyStorePath",
+    )
+    key_store_password: str | None = option(
+        Kind.TEXT, None, "Opens the private key if it is encrypted.", name="keyStorePassword"
+    )
+    private_key_path: str | None = option(
+        Kind.TEXT, None, "PEM file with the private key. Not in Artemis.", name="privateKeyPath"
+    )
+    verify_host: bool = option(
+        Kind.BOOLEAN, True, "Whether the certificate of the other broker must name its host.", name="verifyHost"
+    )
+    sni_host: str | None = option(
+        Kind.TEXT, None, "Name to ask for and to check, in place of the host.", name="sniHost"
+    )
+    enabled_protocols: tuple[str, ...] = option(
+        Kind.NAMES, TLS_VERSIONS, "Versions of TLS that may be used.", name="enabledProtocols"
+    )
+
+
+CONNECTOR_TLS_OPTIONS: Final = options_of(ConnectorTlsParameters)
+"""TLS parameters of a connector URL; file names are relative to the folder of broker.xml."""

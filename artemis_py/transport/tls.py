@@ -1,4 +1,4 @@
-"""TLS of an acceptor: its certificates, and the name in a client's certificate."""
+"""TLS of acceptors and connectors: their certificates, and the name in a client's certificate."""
 
 import ssl
 from collections.abc import Mapping
@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from artemis_py.errors import ConfigError, Problem
-from artemis_py.transport.config import AcceptorConfig
+from artemis_py.transport.config import AcceptorConfig, ConnectorConfig
 
 # RFC 4514 §3: the short names of the attributes that distinguished names are commonly made of.
 SHORT_NAMES: Final[Mapping[str, str]] = {
@@ -59,7 +59,38 @@ def server_context(config: AcceptorConfig) -> ssl.SSLContext | None:
     return context
 
 
-def _problem(config: AcceptorConfig, element: str, option: str, path: Path, error: Exception) -> Problem:
+def client_context(config: ConnectorConfig) -> ssl.SSLContext | None:
+    """Return the TLS context of a connector; None if it has none. Raises ConfigError if a file cannot be used."""
+    tls = config.tls
+    if tls is None:
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    versions = [VERSIONS[name] for name in tls.enabled_protocols]
+    context.minimum_version, context.maximum_version = min(versions), max(versions)
+    context.check_hostname = tls.verify_host
+    element = f"connector {config.name}"
+    password = tls.key_store_password or ""
+    problems = []
+    try:
+        if tls.trust_store_path is None:
+            context.load_default_certs()
+        else:
+            context.load_verify_locations(tls.trust_store_path)
+    except (OSError, ValueError) as error:
+        problems.append(_problem(config, element, "trustStorePath", tls.trust_store_path or Path(), error))
+    if tls.key_store_path is not None:
+        try:
+            context.load_cert_chain(tls.key_store_path, tls.private_key_path, lambda: password)
+        except (OSError, ValueError) as error:
+            problems.append(_problem(config, element, "keyStorePath", tls.key_store_path, error))
+    if problems:
+        raise ConfigError(problems)
+    return context
+
+
+def _problem(
+    config: AcceptorConfig | ConnectorConfig, element: str, option: str, path: Path, error: Exception
+) -> Problem:
     message = f"{option}={path} cannot be used: {error}; use a PEM file with a certificate and its key"
     if _is_java_key_store(path):
         message = f"{option}={path} is a key store of Java; convert it to PEM (docs/artemis-compatibility.md)"

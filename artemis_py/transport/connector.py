@@ -1,0 +1,186 @@
+"""Keeps one connection to another broker: dials, and dials again when it is lost.
+
+    IDLE --start--> DIALLING --connected--> LOGGING_IN --both opened--> OPEN
+                       ^ '--fails--> WAITING <---- lost, fails ----'------'
+                       '--deadline-----'  '--no attempts left--> GIVEN_UP
+
+Time is that of the broker's loop, so a test moves it by hand. Chance comes from outside, so a run can be repeated.
+"""
+
+import asyncio
+import ssl
+from collections.abc import Callable
+from enum import Enum, auto
+from math import inf
+from typing import Final
+
+from artemis_py.logs import LogBrake, named_logger
+from artemis_py.transport.backoff import Backoff, RetryPolicy
+from artemis_py.transport.config import ConnectorConfig
+from artemis_py.transport.outgoing import ConnectorContext, Outgoing
+from artemis_py.transport.sockets import set_buffers
+from artemis_py.transport.tls import client_context
+
+LOGGER: Final = named_logger(__name__)
+
+# The second address of a host is tried when the first has not answered for so long (RFC 8305 §8).
+NEXT_ADDRESS_S: Final = 0.25
+
+
+class ConnectorState(Enum):
+    """State of a connector."""
+
+    IDLE = auto()
+    DIALLING = auto()
+    LOGGING_IN = auto()
+    OPEN = auto()
+    WAITING = auto()
+    """The next attempt is planned."""
+    GIVEN_UP = auto()
+    """No attempt is planned, because all that are allowed have failed."""
+
+
+class Connector:
+    """One connection of one `ConnectorConfig`, again and again."""
+
+    def __init__(self, context: ConnectorContext, policy: RetryPolicy, random: Callable[[], float]) -> None:
+        """Create an idle connector; `random` returns numbers in [0, 1). Raises ConfigError for files of TLS."""
+        self._context: Final = context
+        self._tls = client_context(context.config)
+        self._backoff: Final = Backoff(policy, random)
+        self._brake: Final = LogBrake(LOGGER)
+        self._attempt: asyncio.Task[None] | None = None
+        self._driver: Outgoing | None = None
+        self._rest_until = -inf
+        self.state = ConnectorState.IDLE
+        self.planned_at = inf
+        """When the next attempt is due; written by the turn's deadlines."""
+        self.last_failure = ""
+        """Reason of the last failure, for people; empty while there was none."""
+
+    @property
+    def config(self) -> ConnectorConfig:
+        """Configuration of the connector."""
+        return self._context.config
+
+    def start(self) -> None:
+        """Dial, unless that is being done or the connection is there."""
+        if self.state in (ConnectorState.IDLE, ConnectorState.WAITING, ConnectorState.GIVEN_UP):
+            self._context.turn.forget(self)
+            self._dial()
+
+    def stop(self, reason: str) -> None:
+        """Dial no more, and end the connection."""
+        self.state = ConnectorState.IDLE
+        self._context.turn.forget(self)
+        attempt, self._attempt = self._attempt, None
+        if attempt is not None:
+            attempt.cancel()
+        driver, self._driver = self._driver, None
+        if driver is not None:
+            driver.shutdown(reason)
+
+    def rest(self, seconds: float) -> None:
+        """Have the next attempt made no sooner than in so many seconds: the other side refused us for good reasons."""
+        self._rest_until = asyncio.get_running_loop().time() + seconds
+
+    def renew_certificates(self) -> None:
+        """Read the files of TLS again, for attempts from now on. Raises ConfigError; the old ones stay in use then."""
+        self._tls = client_context(self._context.config)
+
+    def handle_deadline(self, now: float) -> None:
+        """Dial: the delay is over."""
+        if self.state is ConnectorState.WAITING:
+            self._dial()
+
+    # -- steps -------------------------------------------------------------------------------------------------
+
+    def _dial(self) -> None:
+        self.state = ConnectorState.DIALLING
+        self._attempt = asyncio.get_running_loop().create_task(self._connect())
+
+    async def _connect(self) -> None:
+        """Make one attempt to connect; it ends in a driver, or in a failure."""
+        config = self._context.config
+        loop = asyncio.get_running_loop()
+        driver = Outgoing(self._context, self._opened, self._ended)
+        self._driver = driver
+        try:
+            async with asyncio.timeout(config.connect_timeout_ms / 1000):
+                transport, _ = await loop.create_connection(
+                    lambda: driver,
+                    config.host,
+                    config.port,
+                    ssl=self._tls,
+                    server_hostname=self._server_hostname(),
+                    local_addr=self._local_address(),
+                    happy_eyeballs_delay=NEXT_ADDRESS_S,
+                )
+        except TimeoutError:
+            self._failed(f"no answer within {config.connect_timeout_ms} ms")
+        except ssl.SSLCertVerificationError as error:
+            self._failed(f"the certificate of the other side is not accepted: {error.verify_message}")
+        except OSError as error:
+            self._failed(str(error.strerror or error))
+        except ValueError as error:  # the resolver refuses a host name that is too long, or has an empty part
+            self._failed(str(error))
+        else:
+            self._attempt = None
+            sock = transport.get_extra_info("socket")
+            if sock is not None:
+                set_buffers(sock, config.tcp_send_buffer_size, config.tcp_receive_buffer_size)
+            if self.state is ConnectorState.DIALLING:
+                self.state = ConnectorState.LOGGING_IN
+
+    def _server_hostname(self) -> str | None:
+        tls = self._context.config.tls
+        if tls is None:
+            return None
+        return tls.sni_host or self._context.config.host
+
+    def _local_address(self) -> tuple[str, int] | None:
+        config = self._context.config
+        if config.local_address is None and not config.local_port:
+            return None
+        return config.local_address or "", config.local_port
+
+    def _opened(self) -> None:
+        """Note that both sides are logged in (called by the driver)."""
+        self.state = ConnectorState.OPEN
+        self._backoff.succeeded()
+        self.last_failure = ""
+        LOGGER.info("connected to another broker: connector=%s address=%s", self.config.name, self.config.endpoint)
+
+    def _ended(self, reason: str) -> None:
+        """Plan the next attempt: the connection is over (called by the driver)."""
+        if self.state is ConnectorState.IDLE:
+            return
+        if self.state is ConnectorState.OPEN:
+            LOGGER.warning(
+                "connection to another broker lost: connector=%s address=%s reason=%s",
+                self.config.name,
+                self.config.endpoint,
+                reason,
+            )
+        self._failed(reason)
+
+    def _failed(self, reason: str) -> None:
+        self._attempt = None
+        self._driver = None
+        self.last_failure = reason
+        if self.state is ConnectorState.IDLE:
+            return
+        delay = self._backoff.failed()
+        name, address = self.config.name, self.config.endpoint
+        if delay is None:
+            self.state = ConnectorState.GIVEN_UP
+            template = "another broker is not dialled any more: connector=%s address=%s attempts=%d reason=%s"
+            LOGGER.error(template, name, address, self._backoff.failures, reason)
+            return
+        if self._backoff.failures == 1:
+            # The attempts that follow say the same; `last_failure` has the newest reason.
+            template = "another broker cannot be reached: connector=%s address=%s reason=%s"
+            self._brake.warning(name, template, name, address, reason)
+        self.state = ConnectorState.WAITING
+        now = asyncio.get_running_loop().time()
+        self._context.turn.plan_deadline(self, max(now + delay, self._rest_until))
