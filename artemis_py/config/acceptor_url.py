@@ -4,31 +4,26 @@ Parameters that the transport reads become an `AcceptorConfig`. The others are k
 checks them once the protocols are known.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import unquote, urlsplit
 
 from attrs import evolve
 
 from artemis_py.config.report import Place, Report
-from artemis_py.config.values import parse_value, suggest
+from artemis_py.config.urls import endpoint_of, parameters_of, safe_versions, take
+from artemis_py.config.values import suggest
 from artemis_py.config.variables import Written
 from artemis_py.config.verdicts import SASL_MECHANISMS
-from artemis_py.core.settings.declaration import Option
 from artemis_py.security.authenticator import MECHANISMS
 from artemis_py.transport.config import (
     ACCEPTOR_OPTIONS,
-    DEFAULT_PORT,
     TLS_OPTIONS,
-    TLS_VERSIONS,
     AcceptorConfig,
     TlsConfig,
     TlsParameters,
 )
 
-_UNSAFE_VERSIONS: Final = ("SSLv2Hello", "SSLv3", "TLSv1", "TLSv1.1")
-_LARGEST_PORT: Final = 65535
 _EXAMPLE: Final = "write one such as tcp://127.0.0.1:5672?protocols=AMQP"
 
 
@@ -51,10 +46,10 @@ def read_acceptor(name: str, written: Written, folder: Path, report: Report) -> 
     if scheme != "tcp":
         report.problem(written.place, f"scheme {scheme}: only tcp is supported")
         return None
-    endpoint = _endpoint(text, written.place, report)
-    parameters = _split(text.partition("?")[2], written.place, report)
-    values = _take(ACCEPTOR_OPTIONS, parameters, written.place, report)
-    tls = _tls(_take(TLS_OPTIONS, parameters, written.place, report), folder, written.place, report)
+    endpoint = endpoint_of(text, written.place, report, _EXAMPLE)
+    parameters = parameters_of(text.partition("?")[2], written.place, report)
+    values = take(ACCEPTOR_OPTIONS, parameters, written.place, report)
+    tls = _tls(take(TLS_OPTIONS, parameters, written.place, report), folder, written.place, report)
     if endpoint is None:
         return None
     if "sasl_mechanisms" in values:
@@ -86,52 +81,6 @@ def _mechanisms(names: Sequence[str], place: Place, report: Report) -> tuple[str
     return offered
 
 
-def _endpoint(text: str, place: Place, report: Report) -> tuple[str, int] | None:
-    """Return host and port; report them and return None if they are not valid."""
-    try:
-        url = urlsplit(text)
-        host, port = url.hostname, url.port
-    except ValueError:
-        report.problem(place, f'"{text}" has no valid host and port; the port is a number up to {_LARGEST_PORT}')
-        return None
-    if not host or url.username is not None or url.path not in ("", "/") or url.fragment:
-        report.problem(place, f'"{text}" is not of the form tcp://host:port?name=value; {_EXAMPLE}')
-        return None
-    return host, DEFAULT_PORT if port is None else port
-
-
-def _split(query: str, place: Place, report: Report) -> dict[str, str]:
-    """Return the parameters of a URL; `;` and `&` both separate them."""
-    parameters: dict[str, str] = {}
-    for pair in query.replace("&", ";").split(";"):
-        name, separator, text = pair.strip().partition("=")
-        if not pair.strip():
-            continue
-        if not separator or not name:
-            report.problem(place, f'parameter "{pair.strip()}" has no value; write name=value')
-        elif parameters.get(name) == unquote(text):
-            report.warning(evolve(place, part=f"parameter {name}"), "is given twice; remove one")
-        elif name in parameters:
-            report.problem(evolve(place, part=f"parameter {name}"), "is given twice; keep one")
-        else:
-            parameters[name] = unquote(text)
-    return parameters
-
-
-def _take(options: Iterable[Option], parameters: dict[str, str], place: Place, report: Report) -> dict[str, Any]:
-    """Remove from `parameters` those that `options` describes, and return their values by attribute."""
-    values: dict[str, Any] = {}
-    for option in options:
-        text = parameters.pop(option.name, None)
-        if text is None:
-            continue
-        try:
-            values[option.attribute] = parse_value(option, text)
-        except ValueError as error:
-            report.problem(evolve(place, part=f"parameter {option.name}"), str(error))
-    return values
-
-
 def _tls(values: dict[str, Any], folder: Path, place: Place, report: Report) -> TlsConfig | None:
     written = TlsParameters(**values)
     if not written.ssl_enabled:
@@ -157,19 +106,5 @@ def _tls(values: dict[str, Any], folder: Path, place: Place, report: Report) -> 
         private_key_path=find("privateKeyPath", written.private_key_path),
         trust_store_path=find("trustStorePath", written.trust_store_path),
         need_client_auth=written.need_client_auth,
-        enabled_protocols=_versions(written.enabled_protocols, place, report),
+        enabled_protocols=safe_versions(written.enabled_protocols, place, report),
     )
-
-
-def _versions(names: Sequence[str], place: Place, report: Report) -> tuple[str, ...]:
-    """Return the versions of TLS among those that are written, and report the others."""
-    place = evolve(place, part="parameter enabledProtocols")
-    versions = tuple(name for name in names if name in TLS_VERSIONS)
-    for name in names:
-        if name in _UNSAFE_VERSIONS:
-            report.warning(place, f"{name} is left out: it is not safe")
-        elif name not in TLS_VERSIONS:
-            report.problem(place, f"{name}: {suggest(name, TLS_VERSIONS)}")
-    if not versions:
-        report.problem(place, f"names no version that is safe; use some of {', '.join(TLS_VERSIONS)}")
-    return versions or TLS_VERSIONS
