@@ -296,6 +296,32 @@ PARAMETERS: Final[Mapping[str, Verdict]] = {
 }
 """Verdicts on parameters of acceptor URLs."""
 
+CONNECTOR_PARAMETERS: Final[Mapping[str, Verdict]] = {
+    **_each(
+        "useEpoll useKQueue useNio nioRemotingThreads remotingThreads useGlobalWorkerPool useNioGlobalWorkerPool "
+        "batchDelay directDeliver writeBufferHighWaterMark writeBufferLowWaterMark backlog useKeepAlive",
+        _none("one thread serves all connections, it has no pools and buffers to size"),
+    ),
+    **_each("protocols connectionTtl serverId", _none("brokers speak AMQP 1.0 with each other")),
+    **_each("sslProvider keyStoreAlias", _none("OpenSSL reads the PEM file, which has one certificate")),
+    "trustStorePassword": _none("certificates in a PEM file have no password"),
+    "forceSSLParameters": _none("nothing else could replace the parameters"),
+    "sslAutoReload": _left_out("certificates are read again on SIGHUP"),
+    "useDefaultSslContext": _refused("name the files with trustStorePath and keyStorePath, and remove it", "false"),
+    "sslContext": _refused("name the files with trustStorePath and keyStorePath, and remove it"),
+    "trustAll": _refused("any broker could stand in for the other; name its authority with trustStorePath", "false"),
+    "crlPath": _refused("revoked certificates would be accepted; remove it if that will do"),
+    "enabledCipherSuites": _refused("other ciphers would be accepted; remove it to have those of OpenSSL"),
+    **_each("keyStoreProvider keyStoreType trustStoreProvider trustStoreType", _refused(_PEM, "PEM", "PEMCFG")),
+    "trustManagerFactoryPlugin": _refused("classes of Java are not loaded; name a file with trustStorePath"),
+    **_each(
+        "socksEnabled socksHost socksPassword socksPort socksRemoteDNS socksUsername socksVersion",
+        _refused("connections do not go through a proxy, and might not arrive without it; remove it", "false"),
+    ),
+    **_each("httpEnabled httpUpgradeEnabled", _refused("brokers do not connect through HTTP; remove it", "false")),
+}
+"""Verdicts on parameters of connector URLs."""
+
 PROTOCOLS: Final = frozenset(["CORE", "HORNETQ", "STOMP"])
 """Protocols of Artemis that this broker does not speak; they are left out."""
 

@@ -70,9 +70,8 @@ class ClusterConfig:
 
     name: str
     """Name of the mesh; all members use the same."""
-    connectors: tuple[str, ...] = ()
-    """Names of the connectors that other members and clients are told to use for this broker; the first is preferred.
-    """
+    connector: str = ""
+    """Name of the connector that other members and clients are told to use for this broker."""
     static_connectors: tuple[str, ...] = ()
     """Names of connectors to other members, perhaps with this broker itself among them."""
     direct_connections_only: bool = False
@@ -191,3 +190,25 @@ class ClusterConfig:
 
 CLUSTER_OPTIONS: Final = options_of(ClusterConfig)
 """The child elements of `<cluster-connection>` in broker.xml that have one value."""
+
+
+@frozen(kw_only=True)
+class DiscoveryConfig:
+    """One `<discovery-group>`: where hosts and ports of other members may be found (mesh §2.4)."""
+
+    name: str
+    dns_name: str
+    """Name to look up: of SRV records if it begins with an underscore, else of addresses."""
+    dns_port: int | None = None
+    """Port of the brokers at those addresses; None for SRV records, which have ports."""
+    refresh_timeout_ms: int = option(
+        Kind.MILLISECONDS,
+        10_000,
+        "Longest time until the name is looked up again; sooner if its records say so.",
+        name="refresh-timeout",
+        minimum=1,
+    )
+
+
+DISCOVERY_OPTIONS: Final = options_of(DiscoveryConfig)
+"""The child elements of `<discovery-group>` in broker.xml that have one value."""

@@ -72,6 +72,8 @@ def other_value(option: Option) -> tuple[str, object]:
         case Kind.BYTES:
             return "3M", 3 * 1024 * 1024
         case Kind.FACTOR:
-            return "0.5", 0.5
+            factor = 0.5 + (option.minimum or 0)
+            return str(factor), factor
         case _:
-            return "17", 17
+            number = 17 if option.maximum is None else min(17, int(option.maximum))
+            return str(number), number

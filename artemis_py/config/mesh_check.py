@@ -1,0 +1,99 @@
+"""Finds what keeps brokers of a mesh from reaching each other, as far as the file of one of them shows it."""
+
+from ipaddress import ip_address
+from typing import Final
+
+from attrs import frozen
+
+from artemis_py.config.report import Place, Report
+from artemis_py.core.settings.cluster_config import ClusterConfig
+from artemis_py.transport.config import AcceptorConfig, ConnectorConfig
+
+_AMQP: Final = "AMQP"
+_SCRAM: Final = "SCRAM-SHA-256"
+
+
+@frozen
+class MeshParts:
+    """The parts of a configuration that meshes consist of."""
+
+    clusters: tuple[ClusterConfig, ...]
+    connectors: dict[str, ConnectorConfig]
+    acceptors: tuple[AcceptorConfig, ...]
+    has_password: bool
+    """Whether there are a cluster-user and a cluster-password."""
+
+
+def check_mesh(parts: MeshParts, report: Report) -> None:
+    """Report these things at the connectors that they are about."""
+    for cluster in parts.clusters:
+        own = parts.connectors[cluster.connector]
+        others = [parts.connectors[name] for name in cluster.static_connectors if name != own.name]
+        _check_own(own, others, parts, report)
+        if own.name in cluster.static_connectors or any(_same_place(own, each) for each in others):
+            text = f'"{own.name}" is this broker itself, and is left out of the static connectors of "{cluster.name}"'
+            report.warning(_place(own), text)
+        if not parts.has_password and not _has_certificate(own):
+            text = (
+                f'"{cluster.name}" has nothing to log in with: set cluster-user and cluster-password, or sslEnabled '
+                f'and keyStorePath on connector "{own.name}"'
+            )
+            report.problem(_place(own), text)
+        for each in others:
+            _check_login(each, parts, report)
+
+
+def _check_own(own: ConnectorConfig, others: list[ConnectorConfig], parts: MeshParts, report: Report) -> None:
+    """Report an address of this broker that others cannot use."""
+    place = _place(own)
+    if _is_any(own.host):
+        report.problem(place, f"others are told {own.endpoint}, which is no address of a machine; write a host name")
+    elif is_local(own.host) and any(not is_local(each.host) for each in others):
+        text = f"others are told {own.endpoint}, which means their own machine to them; write a host name"
+        report.problem(place, text)
+    speaking = [each for each in parts.acceptors if not each.protocols or _AMQP in each.protocols]
+    there = [each for each in speaking if each.port == own.port]
+    if not there and not any(each.port == 0 for each in speaking):
+        text = f"others are told port {own.port}, on which no acceptor speaks AMQP, unless something forwards it"
+        report.warning(place, text)
+    elif there and not any((each.tls is None) == (own.tls is None) for each in there):
+        has, has_not = ("connector", "acceptor") if own.tls is not None else ("acceptor", "connector")
+        report.problem(place, f"the {has} has TLS, and the {has_not} of port {own.port} has not")
+
+
+def _check_login(other: ConnectorConfig, parts: MeshParts, report: Report) -> None:
+    """Warn of a password that would not be sent: this broker offers to others what they offer to it."""
+    offers_scram = any(_SCRAM in each.sasl_mechanisms for each in parts.acceptors)
+    if other.tls is None and not is_local(other.host) and not offers_scram:
+        text = (
+            "a password is not sent to another machine without TLS: set sslEnabled, or have the brokers offer "
+            f"{_SCRAM} (saslMechanisms of their acceptors)"
+        )
+        report.warning(_place(other), text)
+
+
+def _has_certificate(connector: ConnectorConfig) -> bool:
+    return connector.tls is not None and connector.tls.key_store_path is not None
+
+
+def _same_place(one: ConnectorConfig, other: ConnectorConfig) -> bool:
+    return (one.host.lower(), one.port) == (other.host.lower(), other.port)
+
+
+def is_local(host: str) -> bool:
+    """Tell whether a host name means the machine of whoever uses it."""
+    if host.lower() in ("localhost", "localhost.localdomain"):
+        return True
+    try:
+        address = ip_address(host.partition("%")[0])
+    except ValueError:
+        return False
+    return address.is_loopback or address.is_unspecified
+
+
+def _is_any(host: str) -> bool:
+    return host in ("0.0.0.0", "::")
+
+
+def _place(connector: ConnectorConfig) -> Place:
+    return Place(file=connector.file, line=connector.line, element="connector")
