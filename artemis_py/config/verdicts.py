@@ -208,7 +208,6 @@ ADDRESS_SETTING: Final[Mapping[str, Verdict]] = {
     "management-message-attribute-size-limit": _none("management shows no attribute that could be cut"),
     "message-counter-history-day-limit": _COUNTED,
     **_each("page-max-cache-size page-size-bytes prefetch-page-bytes prefetch-page-messages", _NO_PAGE_FILES),
-    "redistribution-delay": _NO_CLUSTER,
     **_each("slow-consumer-check-period slow-consumer-threshold slow-consumer-threshold-measurement-unit", _SLOW),
     "slow-consumer-policy": _refused(
         "slow consumers would keep their messages, they are not ended; remove it if they may", "NOTIFY"

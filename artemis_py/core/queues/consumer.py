@@ -90,6 +90,7 @@ class Consumer:
         "credit",
         "cursor",
         "draining",
+        "extra_turns",
         "filter",
         "id",
         "in_ring",
@@ -105,6 +106,7 @@ class Consumer:
         "queue",
         "shown",
         "sink",
+        "turns_left",
         "unsettled_bytes",
         "user",
     )
@@ -139,6 +141,10 @@ class Consumer:
         """Whether its connection cannot take more output now."""
         self.draining: bool = False
         self.in_ring: bool = False
+        self.extra_turns: int = 0
+        """Messages that it gets in a row beyond the first, when consumers take turns."""
+        self.turns_left: int = 0
+        """Those that are left of its present turn."""
         self.is_closed: bool = False
         self.outstanding: dict[int, Reference] = {}
         """Unsettled deliveries by sequence."""

@@ -69,6 +69,8 @@ class Dispatch(Dispatchable):
         assignment = self._queue.assignment
         if assignment is not None and assignment.is_by_message:
             self._give_cursor(consumer, assignment.make_cursor(consumer))
+        if self.watcher is not None:
+            self.watcher.changed()
         for index, level in enumerate(self.levels):
             if level.priority == consumer.priority:
                 break
@@ -80,6 +82,8 @@ class Dispatch(Dispatchable):
 
     def remove(self, consumer: Consumer) -> None:
         """Undo `add`; the queue's list of consumers no longer has the consumer."""
+        if self.watcher is not None:
+            self.watcher.changed()
         if consumer.reads_apart:
             self.apart.remove(consumer)
         elif consumer.cursor is not None:
@@ -145,6 +149,8 @@ class Dispatch(Dispatchable):
                 self._draining.append(consumer)
             self.enter(consumer)
         self.mark_ready()
+        if self.watcher is not None:
+            self.watcher.changed()
 
     def deliver(self, budget: int) -> int:
         """Hand at most `budget` waiting messages to consumers with credit; return how many.
@@ -240,7 +246,11 @@ class Dispatch(Dispatchable):
             misses = 0
             delivered += 1
             if len(ring) > 1 and (assignment is None or assignment.takes_turns):
-                ring.rotate(-1)
+                if consumer.turns_left:
+                    consumer.turns_left -= 1
+                else:
+                    consumer.turns_left = consumer.extra_turns
+                    ring.rotate(-1)
             self._hand_over(consumer, reference)
         return delivered
 

@@ -8,6 +8,7 @@ from mypy_extensions import mypyc_attr
 from artemis_py.core.queues.cursors.cursor import ScanBudget
 from artemis_py.core.queues.reference import Reference
 from artemis_py.core.queues.storage import UNLIMITED, Scratch, Storage
+from artemis_py.core.queues.watching import TurnListener, Watcher
 from artemis_py.core.runtime.accounts import MemoryAccount, tables_limit
 from artemis_py.core.runtime.background import BackgroundWork
 from artemis_py.core.runtime.meter import Meter
@@ -63,6 +64,8 @@ class Dispatchable:
         """Whether it delivered all that it was allowed to (or `MANY`) in its last visit."""
         self.awaits_store: bool = False
         """Whether it becomes ready when its next message is durable."""
+        self.watcher: Watcher | None = None
+        """Told after each visit, and when a consumer comes, leaves or gets credit; None for nearly every queue."""
 
     def mark_ready(self) -> None:
         """Have `deliver` called in this iteration of the loop."""
@@ -110,6 +113,8 @@ class Dispatcher:
         """The last batch that is durable; references of later batches are not delivered yet."""
         self._awaiting_store: list[Dispatchable] = []
         """Queues that have consumers waiting for such references."""
+        self.turn_listener: TurnListener | None = None
+        """Told when all queues of an iteration were served; None if this broker belongs to no mesh."""
 
     def check_tables(self, what: str, parts: int = TABLES_PARTS) -> None:
         """Raise LimitExceeded if a client may not have one more of `what`, for example an address or a queue.
@@ -192,6 +197,8 @@ class Dispatcher:
         self._dispatch(budget)
         if self.slices.has_work:
             self.slices.run()
+        if self.turn_listener is not None and self.turn_listener.turn_ended():
+            return True
         return len(self.ready) > 0 or len(self._again) > 0 or self.slices.has_work
 
     def _dispatch(self, budget: int) -> None:
@@ -232,4 +239,6 @@ class Dispatcher:
         queue.is_ready = False
         delivered = queue.deliver(share)
         queue.is_greedy = delivered >= min(share, MANY)
+        if queue.watcher is not None:
+            queue.watcher.changed()
         return delivered

@@ -232,6 +232,22 @@ class Queue(Binding):
         if self._append(reference, is_stored) and is_stored:
             self.dispatcher.storage.put(reference)
 
+    def take_handed(self, message: Message, delivery_count: int, was_acquired: bool) -> None:
+        """Take a message that another broker handed over, with the failed attempts that it had there."""
+        hold(message)
+        self.messages_added += 1
+        reference = Reference(message, self)
+        reference.delivery_count = delivery_count
+        reference.was_acquired = was_acquired
+        if message.expires_ms:
+            self.expiry.note(message.expires_ms)
+            self.expiry.may_be_on_disk = True
+        is_stored = message.durable and self.is_stored and self.dispatcher.stores
+        if self._append(reference, is_stored) and is_stored:
+            self.dispatcher.storage.put(reference)
+            if delivery_count > 0:
+                self.dispatcher.storage.update(reference, 0)
+
     def restore(self, rank: int, count: int, size_bytes: int, scheduled_below: int) -> None:
         """Register messages that an earlier run left in the store; they are read when they are needed.
 
@@ -376,6 +392,8 @@ class Queue(Binding):
         """Stop deliveries; messages still come in. A durable queue stays paused after a restart."""
         self.paused = True
         self._save()
+        if self.dispatch.watcher is not None:
+            self.dispatch.watcher.changed()
 
     def resume(self) -> None:
         """Resume deliveries."""

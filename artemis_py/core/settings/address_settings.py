@@ -105,6 +105,13 @@ class ResolvedSettings:
     max_delivery_attempts: int = option(
         Kind.COUNT, 10, "Deliveries before a message goes to the dead-letter address; 0 or -1: no limit."
     )
+    redistribution_delay: int | None = option(
+        Kind.MILLISECONDS,
+        None,
+        "Time without a consumer here after which other brokers of a mesh may take waiting messages; -1: never. Unset: "
+        "0, or 1000 with OFF_WITH_REDISTRIBUTION.",
+        minimum=-1,
+    )
     max_size_bytes: int = option(
         Kind.BYTES, -1, "Memory for the messages of all queues of the address together; -1: no limit."
     )

@@ -50,6 +50,13 @@ class SelectiveCursor(ListCursor):
                     return None
         return heappop(returned)[2] if returned else None
 
+    def has_next(self, consumer: "Consumer", budget: ScanBudget) -> bool:
+        """Tell whether a message waits that the consumer wants, without taking it; false if the budget is used up."""
+        returned = self._returned
+        while returned and not self._may_take(consumer, returned[0][2]):
+            heappop(returned)
+        return len(returned) > 0 or self.next(consumer, budget) is not None
+
     def _may_take(self, consumer: "Consumer", reference: Reference) -> bool:
         """Tell whether the consumer may still take a message that returned: it may have an owner by now."""
         return reference.state == WAITING and (consumer.queue.assignment is None or wants(consumer, reference))

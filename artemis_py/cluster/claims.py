@@ -1,0 +1,187 @@
+"""The origin's half of a channel: which messages are on their way to a peer, exactly once (mesh §5.5).
+
+A channel is a numbered sequence of messages to one peer. A message that is handed over becomes a claim: it keeps its
+place in its queue and no consumer gets it. Claims are in the store before anything is sent:
+
+    records   mesh-claims, channel u64, first number u64   ->   for each: u32 number - first, u32 queue id,
+                                                                u8 priority, u64 sequence
+
+The peer stores its mark, the last number that it has, in the commit that stores the message. After a break it tells the
+mark, and one number settles what was on its way: claims up to it are removed, all others are back at their places.
+
+A channel lives as long as one run of this broker. One that an earlier run left has claims only; it ends when the peer
+has told its mark.
+"""
+
+from collections.abc import Mapping
+from struct import Struct, error, iter_unpack
+from typing import Final
+
+from artemis_py.core.queues.outcomes import RELEASED
+from artemis_py.core.queues.queue import Queue
+from artemis_py.core.queues.reference import Reference
+from artemis_py.core.queues.settlement import acknowledge, claim, claim_stored, end_claim, forget, give_back
+from artemis_py.core.queues.storage import Storage
+
+CLAIMS: Final = "mesh-claims"
+"""Space of the records of claims."""
+CHANNELS: Final = "mesh-channels"
+"""Space of the records of channels: id u64 -> id of the peer's node."""
+
+_KEY: Final = Struct(">QQ")
+_ID: Final = Struct(">Q")
+_CLAIM: Final = Struct(">IIBQ")
+
+
+class OriginChannel:
+    """A channel to one peer, and the messages that are claimed for it."""
+
+    def __init__(self, storage: Storage, id: int, peer_id: str) -> None:
+        self.id: Final = id
+        self.peer_id: Final = peer_id
+        self.next: int = 1
+        """Number of the next message."""
+        self.freed: int = 0
+        """The last number that the peer has confirmed."""
+        self.claims: Final[dict[int, Reference]] = {}
+        """Claimed messages by number, in order."""
+        self.fresh: list[int] = []
+        """Numbers that were claimed in this iteration of the loop, and are not in the store yet."""
+        self.bytes_claimed: int = 0
+        self.since_ms: int = 0
+        """Time at which the peer was lost; 0 while it is connected."""
+        self._storage: Final = storage
+        self._records: Final[dict[int, int]] = {}
+        """First and last number of each record of claims."""
+        self._is_saved = False
+
+    def add(self, reference: Reference) -> int:
+        """Claim a message that dispatch has just given to a taker; return its number."""
+        claim(reference)
+        number = self.next
+        self.next = number + 1
+        self.claims[number] = reference
+        self.bytes_claimed += reference.message.size
+        self.fresh.append(number)
+        return number
+
+    def save_fresh(self) -> list[int]:
+        """Store the claims of this iteration, with everything else of it; return their numbers."""
+        numbers, self.fresh = self.fresh, []
+        first = numbers[0]
+        parts: list[bytes] = []
+        for number in numbers:
+            reference = self.claims[number]
+            if reference.handle:
+                queue = reference.queue
+                priority = queue.backlog.priority_of(reference)
+                parts.append(_CLAIM.pack(number - first, queue.id, priority, reference.sequence))
+        if parts:
+            if not self._is_saved:
+                self._is_saved = True
+                self._storage.save_record(CHANNELS, _ID.pack(self.id), self.peer_id.encode())
+            self._storage.save_record(CLAIMS, _KEY.pack(self.id, first), b"".join(parts))
+            self._records[first] = numbers[-1]
+        return numbers
+
+    def free(self, upto: int) -> None:
+        """Remove the messages that the peer has, up to this number."""
+        for number in list(self.claims):
+            if number > upto:
+                break
+            self._end(number, is_taken=True)
+        self.freed = max(self.freed, upto)
+        for first in list(self._records):
+            if self._records[first] > upto:
+                break
+            self._forget_record(first)
+
+    def settle(self, mark: int) -> int:
+        """Free what the peer has, put everything else back at its place, and continue behind the mark.
+
+        Returns how many messages came back.
+        """
+        self.free(mark)
+        count = len(self.claims)
+        # The newest first, so that each finds its place at the head at once.
+        for number in list(reversed(self.claims)):
+            self._end(number, is_taken=False)
+        for first in list(self._records):
+            self._forget_record(first)
+        self.fresh = []
+        self.next = mark + 1
+        return count
+
+    def close(self) -> None:
+        """Forget the channel, which has no claims any more."""
+        if self._is_saved:
+            self._is_saved = False
+            self._storage.save_record(CHANNELS, _ID.pack(self.id), None)
+
+    def _end(self, number: int, is_taken: bool) -> None:
+        reference = self.claims.pop(number)
+        self.bytes_claimed -= reference.message.size
+        end_claim(reference)
+        if not is_taken:
+            give_back(reference, RELEASED)
+        elif reference.queue.is_deleted:
+            reference.queue.delivering_count -= 1
+            forget(reference)
+        else:
+            acknowledge(reference)
+
+    def _forget_record(self, first: int) -> None:
+        del self._records[first]
+        self._storage.save_record(CLAIMS, _KEY.pack(self.id, first), None)
+
+    # -- restart -----------------------------------------------------------------------------------------------
+
+    def restore(self, first: int, value: bytes, queues: Mapping[int, Queue]) -> int:
+        """Claim again what an earlier run had claimed; return how many of those messages are gone.
+
+        A damaged record counts as one message that is gone: what it named is in its queue.
+        """
+        self._is_saved = True
+        missing = 0
+        last = first
+        try:
+            entries = list(iter_unpack(_CLAIM.format, value))
+        except error:
+            entries = []
+            missing = 1
+        for offset, queue_id, priority, sequence in entries:
+            last = first + offset
+            queue = queues.get(queue_id)
+            reference = claim_stored(queue, priority, sequence) if queue is not None and priority < 10 else None
+            if reference is None:
+                missing += 1
+                continue
+            self.claims[last] = reference
+            self.bytes_claimed += reference.message.size
+        self._records[first] = last
+        self.next = max(self.next, last + 1)
+        return missing
+
+
+def load_channels(storage: Storage, queues: Mapping[int, Queue]) -> tuple[list[OriginChannel], int]:
+    """Return the channels that an earlier run left, and how many of their messages are gone."""
+    channels: dict[int, OriginChannel] = {}
+    for key, value in storage.load_records(CHANNELS):
+        if len(key) == _ID.size:
+            id: int = _ID.unpack(key)[0]
+            channel = OriginChannel(storage, id, value.decode(errors="replace"))
+            channel._is_saved = True
+            channels[id] = channel
+    missing = 0
+    for key, value in storage.load_records(CLAIMS):
+        if len(key) != _KEY.size:
+            continue
+        id, first = _KEY.unpack(key)
+        known = channels.get(id)
+        if known is None:
+            # Its messages are in their queues, and nobody knows for whom they were claimed.
+            storage.save_record(CLAIMS, key, None)
+            missing += 1
+        else:
+            missing += known.restore(first, value, queues)
+    return list(channels.values()), missing

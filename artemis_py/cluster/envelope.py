@@ -1,0 +1,85 @@
+"""A message on its way between two brokers (mesh §5.6). Numbers are big-endian.
+
+     0         1       2          6              8                10
+    +---------+-------+----------+--------------+----------------+-----------+---------+------+---------
+    | u8      | u8    | u32      | u16          | u16            | u16       | address | path | message
+    | version | flags | attempts | queue length | address length | path      | queue   |      | as in
+    |         |       |          |              |                | length    | UTF-8   | UTF-8| a store
+    +---------+-------+----------+--------------+----------------+-----------+---------+------+---------
+
+Flags: 1: durable; 2: a consumer has had it. A sender sets no other flags; with 128 the message must not be taken by a
+broker that does not know why. The path names the nodes that handed it over, the first of them first.
+"""
+
+from collections.abc import Mapping
+from struct import Struct
+from typing import Final
+
+from attrs import frozen
+
+from artemis_py.core.messages.message import Message, MessageFormat
+from artemis_py.core.messages.record import decode_message, encode_message
+from artemis_py.errors import DamagedValue, ProtocolError
+
+_HEAD: Final = Struct(">BBIHHH")
+_VERSION: Final = 1
+_DURABLE: Final = 1
+_ACQUIRED: Final = 2
+_MANDATORY: Final = 128
+
+PATH: Final = "mesh-path"
+"""Property of a message that was handed over: the ids of the nodes that had it, separated by commas."""
+
+
+@frozen
+class Envelope:
+    """A message, the queue that it is for, and where it has been."""
+
+    message: Message
+    address: str
+    """Address of the queue; the message may have been sent to another one."""
+    queue: str
+    delivery_count: int
+    was_acquired: bool
+    path: tuple[str, ...]
+
+
+def path_of(message: Message) -> tuple[str, ...]:
+    """Return the ids of the nodes that have handed this message over."""
+    if message.extra is None:
+        return ()
+    path = message.extra.get(PATH)
+    return tuple(path.split(",")) if isinstance(path, str) and path else ()
+
+
+def encode_envelope(envelope: Envelope) -> bytes:
+    """Return the octets of an envelope."""
+    queue = envelope.queue.encode()
+    address = envelope.address.encode()
+    path = ",".join(envelope.path).encode()
+    flags = (_DURABLE if envelope.message.durable else 0) | (_ACQUIRED if envelope.was_acquired else 0)
+    head = _HEAD.pack(_VERSION, flags, envelope.delivery_count, len(queue), len(address), len(path))
+    return b"".join((head, address, queue, path, encode_message(envelope.message)))
+
+
+def decode_envelope(content: bytes, formats: Mapping[str, MessageFormat]) -> Envelope:
+    """Return an envelope. Raises ProtocolError."""
+    if len(content) < _HEAD.size:
+        raise ProtocolError("a message between brokers is cut off")
+    version, flags, delivery_count, queue_length, address_length, path_length = _HEAD.unpack_from(content)
+    if version != _VERSION or flags & _MANDATORY:
+        raise ProtocolError("a message between brokers needs a later version: upgrade this broker first")
+    queue_offset = _HEAD.size + address_length
+    path_offset = queue_offset + queue_length
+    message_offset = path_offset + path_length
+    try:
+        message = decode_message(content[message_offset:], formats, None, bool(flags & _DURABLE))
+        address = content[_HEAD.size : queue_offset].decode()
+        queue = content[queue_offset:path_offset].decode()
+        path = content[path_offset:message_offset].decode()
+    except (DamagedValue, ValueError) as cause:
+        raise ProtocolError(f"a message between brokers is malformed: {cause}") from cause
+    if not address or not queue:
+        raise ProtocolError("a message between brokers names no queue")
+    names = tuple(path.split(",")) if path else ()
+    return Envelope(message, address, queue, delivery_count, bool(flags & _ACQUIRED), names)

@@ -1,0 +1,102 @@
+"""What two brokers say of themselves when a connection opens (mesh §5.2)."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from attrs import frozen
+
+from artemis_py.cluster.records import MIN_VERSION, VERSION
+from artemis_py.core.runtime.carrier import PeerRefused
+
+MAX_NAME_CHARS: Final = 1000
+"""Limit for each text in a hello: names and ids are shorter by far."""
+
+
+@frozen(kw_only=True)
+class Hello:
+    """One broker's account of itself."""
+
+    cluster: str
+    """Name of the mesh."""
+    node_id: str
+    """The UUID in its store."""
+    node_name: str
+    """Its `<name>`."""
+    incarnation: int
+    """Number of its starts; it grows with each."""
+    run: int
+    """A random number of this run: two brokers with the same id and incarnation have copies of one store."""
+    connection: int
+    """Number of this connection among all that it has made or accepted in this run."""
+    now_ms: int
+    load_balancing: str
+    max_hops: int
+    scope: str
+    urls: tuple[str, ...] = ()
+    """How others reach it."""
+    formats: tuple[str, ...] = ()
+    """Formats of messages that it can read."""
+
+    def as_map(self) -> dict[str, object]:
+        """Return what goes over the wire."""
+        return {
+            "version": VERSION,
+            "min-version": MIN_VERSION,
+            "cluster": self.cluster,
+            "node-id": self.node_id,
+            "node-name": self.node_name,
+            "incarnation": self.incarnation,
+            "run": self.run,
+            "connection": self.connection,
+            "now-ms": self.now_ms,
+            "load-balancing": self.load_balancing,
+            "max-hops": self.max_hops,
+            "scope": self.scope,
+            "urls": list(self.urls),
+            "formats": list(self.formats),
+        }
+
+
+def read_hello(said: Mapping[str, object]) -> Hello:
+    """Return what a broker said. Raises PeerRefused if it makes no sense, or if the versions do not fit."""
+    version, min_version = _number(said, "version"), _number(said, "min-version")
+    if version < MIN_VERSION:
+        raise PeerRefused(f"the other broker speaks version {version} of the mesh: upgrade it first")
+    if min_version > VERSION:
+        raise PeerRefused(f"the other broker needs version {min_version} of the mesh: upgrade this broker first")
+    return Hello(
+        cluster=_text(said, "cluster"),
+        node_id=_text(said, "node-id"),
+        node_name=_text(said, "node-name"),
+        incarnation=_number(said, "incarnation"),
+        run=_number(said, "run"),
+        connection=_number(said, "connection"),
+        now_ms=_number(said, "now-ms"),
+        load_balancing=_text(said, "load-balancing"),
+        max_hops=_number(said, "max-hops"),
+        scope=_text(said, "scope"),
+        urls=_texts(said, "urls"),
+        formats=_texts(said, "formats"),
+    )
+
+
+def _number(said: Mapping[str, object], name: str) -> int:
+    value = said.get(name)
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise PeerRefused(f"the other broker's hello has no number '{name}'")
+    return int(value)
+
+
+def _text(said: Mapping[str, object], name: str) -> str:
+    value = said.get(name)
+    if not isinstance(value, str) or len(value) > MAX_NAME_CHARS:
+        raise PeerRefused(f"the other broker's hello has no text '{name}'")
+    return str(value)
+
+
+def _texts(said: Mapping[str, object], name: str) -> tuple[str, ...]:
+    value = said.get(name, [])
+    if not isinstance(value, (list, tuple)) or len(value) > MAX_NAME_CHARS:
+        raise PeerRefused(f"the other broker's hello has no list '{name}'")
+    texts = [str(each) for each in value if isinstance(each, str) and len(each) <= MAX_NAME_CHARS]
+    return tuple(texts)

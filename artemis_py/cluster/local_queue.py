@@ -1,0 +1,364 @@
+"""A queue of this broker as a part of the mesh: what its consumers could take, and which peers take from it.
+
+Demand is told as state: how many consumers, what they select, and how many messages each peer may hand over (mesh
+§3.5). All of it is worked out at the end of an iteration of the loop, for queues that changed in it.
+"""
+
+from typing import TYPE_CHECKING, Final
+
+from artemis_py.cluster.records import Demand, Instance
+from artemis_py.cluster.remote_queue import RemoteQueue
+from artemis_py.cluster.taker import MAX_WEIGHT, Taker
+from artemis_py.core.names.routing_type import RoutingType
+from artemis_py.core.queues.consumer import Consumer
+from artemis_py.core.queues.queue import Queue
+from artemis_py.core.queues.watching import Watcher
+from artemis_py.core.runtime.timers import Timer
+from artemis_py.core.selectors.filter import Lookup
+from artemis_py.core.settings.cluster_config import LoadBalancing
+
+if TYPE_CHECKING:
+    from artemis_py.cluster.mesh import Mesh
+    from artemis_py.cluster.peer import Peer
+
+SPREAD: Final = 1
+"""Placement of a queue whose messages may be at any node."""
+KEPT: Final = 2
+"""Placement of a queue that needs one broker: its messages stay at the node that took them."""
+
+MAX_GRANT: Final = 1000
+"""Most messages of a queue that one peer may have on their way here: enough for a round trip at full rate."""
+
+LINGER_MS: Final = 250
+"""Time after which peers are told that the last consumer has left: a client may be about to attach again."""
+
+OFF_DELAY_MS: Final = 1000
+"""`redistribution-delay` for OFF_WITH_REDISTRIBUTION if nothing is said."""
+
+
+class Told:
+    """What one peer was told about a queue, and what it has sent for it, since its connection began."""
+
+    __slots__ = ("demand", "granted", "instance", "is_ready", "received", "share")
+
+    def __init__(self) -> None:
+        self.instance: Instance | None = None
+        self.demand: Demand | None = None
+        self.granted: int = 0
+        self.received: int = 0
+        self.share: int = 0
+        """Messages that the peer may have on their way here now."""
+        self.is_ready: bool = False
+        """Whether the peer has messages and waits for a grant."""
+
+    def next_grant(self) -> int | None:
+        """Return the running total that the peer is to be told; None if what it knows will do.
+
+        Small changes are not told: a peer asks for more when nothing is left, or is given more when half is used.
+        """
+        unused = self.granted - self.received
+        share = self.share
+        if share == unused or (share < unused < 2 * share) or (share > unused > 0 and share < 2 * unused):
+            return None
+        self.granted = self.received + share
+        return self.granted
+
+
+class LocalQueue(Watcher):
+    """One queue of this broker, in the scope of the mesh."""
+
+    def __init__(self, mesh: "Mesh", queue: Queue, id: int) -> None:
+        self.mesh: Final = mesh
+        self.queue: Final = queue
+        self.id: Final = id
+        self.told: Final[dict[Peer, Told]] = {}
+        self.takers: Final[dict[Peer, Taker]] = {}
+        self.is_dirty: bool = False
+        self.is_closed: bool = False
+        self.placement: int = placement_of(queue)
+        self._turn = 0
+        """Which peer comes first when room is divided."""
+        self._lingers: Demand | None = None
+        self._linger_until_ms = 0
+        self._alone_since_ms = queue.dispatcher.now_ms
+        """Time at which the last consumer of this broker left."""
+        self._samples: list[tuple[int, int]] = []
+        """Times and the next sequence at them, to know which messages have waited long enough."""
+        self._ripe = 1
+        """Messages with a lower sequence have waited so long."""
+        self._wake: Timer | None = None
+        self._waits_for_room = False
+        queue.dispatch.watcher = self
+        self.changed()
+
+    def changed(self) -> None:
+        """Look at this queue at the end of this iteration."""
+        if not self.is_dirty:
+            self.is_dirty = True
+            self.mesh.dirty.append(self)
+
+    def close(self) -> None:
+        """Forget the queue, which was deleted or has left the mesh."""
+        self.is_closed = True
+        self.queue.dispatch.watcher = None
+        for peer in self.told:
+            peer.tell_later(self)
+        for taker in list(self.takers.values()):
+            self.end_taker(taker)
+        if self._wake is not None:
+            self._wake.cancel()
+
+    def wake_at(self, when_ms: int) -> None:
+        """Look at this queue again at this time."""
+        wake = self._wake
+        if wake is not None and wake.is_pending:
+            if wake.when_ms <= when_ms:
+                return
+            wake.cancel()
+        self._wake = self.queue.dispatcher.timers.at(when_ms, self.changed)
+
+    # -- what is told ------------------------------------------------------------------------------------------
+
+    def instance(self) -> Instance:
+        """Return what peers are told about the queue itself."""
+        queue = self.queue
+        text = "" if queue.filter is None else queue.filter.text
+        return Instance(self.id, queue.address.name, queue.name, self.placement, text)
+
+    def own_consumers(self) -> list[Consumer]:
+        """Return the consumers of this broker's clients that take messages."""
+        return [each for each in self.queue.consumers if not each.is_browser and not isinstance(each.sink, Taker)]
+
+    def has_own_consumer_for(self, source: Lookup) -> bool:
+        """Tell whether a consumer of this broker wants a message."""
+        return any(each.filter is None or each.filter.matches(source) for each in self.own_consumers())
+
+    def demand_for(self, peer: "Peer") -> Demand:
+        """Return the demand that a peer is told: that of consumers here, and of other peers if it may be passed on."""
+        if self.placement != SPREAD or not self.mesh.moves_messages:
+            return Demand(self.id, 0, 0, ())
+        own = self.own_consumers()
+        count = len(own)
+        distance = 1 if own else 0
+        texts: set[str] | None = set()
+        for consumer in own:
+            if consumer.filter is None:
+                texts = None
+                break
+            assert texts is not None
+            texts.add(consumer.filter.text)
+        for other, taker in self.takers.items():
+            demand = taker.demand
+            if other is peer or demand.distance >= self.mesh.config.max_hops or peer.node_id == other.node_id:
+                continue
+            count += demand.consumers
+            distance = distance or demand.distance + 1
+            texts = None if texts is None or demand.selectors is None else texts | set(demand.selectors)
+        if texts is not None and len(texts) > self.mesh.config.interest_detail:
+            texts = None
+        selectors = None if texts is None else tuple(sorted(texts))
+        return self._linger(Demand(self.id, min(count, MAX_WEIGHT), distance, selectors))
+
+    def _linger(self, demand: Demand) -> Demand:
+        """Return the last demand for a moment after the last consumer has left."""
+        now_ms = self.queue.dispatcher.now_ms
+        if demand.consumers:
+            self._lingers = demand
+            self._linger_until_ms = 0
+            return demand
+        if self._lingers is None or self.queue.is_deleted:
+            return demand
+        if not self._linger_until_ms:
+            self._linger_until_ms = now_ms + LINGER_MS
+        if now_ms >= self._linger_until_ms:
+            self._lingers = None
+            return demand
+        self.wake_at(self._linger_until_ms)
+        return self._lingers
+
+    # -- room --------------------------------------------------------------------------------------------------
+
+    def room_for(self, peer: "Peer") -> int:
+        """Return how many messages the consumers could take now."""
+        queue = self.queue
+        if queue.paused or queue.address.paused or not queue.enabled or self._is_full():
+            return 0
+        room = 0
+        for consumer in self.own_consumers():
+            if consumer.credit > 0 and not consumer.blocked and not consumer.is_closed and not consumer.is_starved:
+                room += consumer.credit
+        if queue.dispatch.awaits_store:
+            # They have credit for these, and get them as soon as they are durable.
+            room = max(room - queue.waiting_count, 0)
+        for other, taker in self.takers.items():
+            if other is not peer and taker.demand.distance < self.mesh.config.max_hops:
+                room += max(taker.unused, 0)
+        return room
+
+    def _is_full(self) -> bool:
+        address = self.queue.address
+        dispatcher = self.queue.dispatcher
+        if dispatcher.storage_failure is not None:
+            return True
+        is_full = address.must_wait or (address.account.is_full and not address.pages)
+        if is_full and not self._waits_for_room:
+            self._waits_for_room = True
+            address.when_room(self._has_room)
+        return is_full
+
+    def _has_room(self) -> None:
+        self._waits_for_room = False
+        self.changed()
+
+    def divide(self) -> None:
+        """Decide how many messages each peer may have on their way here.
+
+        Peers that have messages and wait share the room; the others have a few each, so that the first message of a
+        quiet queue need not ask.
+        """
+        if self.queue.dispatch.is_ready:
+            # Its consumers are about to get more of what waits here: their room is not known before.
+            return
+        peers = [peer for peer, told in self.told.items() if told.demand is not None and told.demand.consumers]
+        for told in self.told.values():
+            told.share = 0
+        if not peers:
+            return
+        self._turn = (self._turn + 1) % len(peers)
+        peers = peers[self._turn :] + peers[: self._turn]
+        ready = sum(self.told[peer].is_ready for peer in peers)
+        first = True
+        for peer in peers:
+            room = self.room_for(peer)
+            told = self.told[peer]
+            if told.is_ready:
+                # The rest of the division goes to the first in turn.
+                told.share = min(room // ready + (room % ready if first else 0), MAX_GRANT)
+                first = False
+            else:
+                told.share = min(self.mesh.config.standing_grant, room // len(peers))
+
+    def review(self) -> None:
+        """Note a changed kind of queue."""
+        placement = placement_of(self.queue)
+        if placement != self.placement:
+            self.placement = placement
+            for taker in list(self.takers.values()):
+                self.set_taker(taker.peer, taker.remote)
+
+    # -- takers ------------------------------------------------------------------------------------------------
+
+    def set_taker(self, peer: "Peer", remote: RemoteQueue) -> None:
+        """Let a peer take messages if it has demand for them, or no longer if it has none."""
+        taker = self.takers.get(peer)
+        wanted = remote.demand.consumers > 0 and self.placement == SPREAD and self.mesh.moves_messages
+        if taker is not None and (
+            not wanted or taker.remote is not remote or taker.demand.distance != remote.demand.distance
+        ):
+            self.end_taker(taker)
+            taker = None
+        if wanted and taker is None:
+            self.takers[peer] = Taker(self, peer, remote)
+        elif taker is not None:
+            taker.update()
+        self.changed()
+
+    def end_taker(self, taker: Taker) -> None:
+        """Detach a taker."""
+        if self.takers.get(taker.peer) is taker:
+            del self.takers[taker.peer]
+        taker.close()
+        self.changed()
+
+    def refresh_takers(self) -> None:
+        """Let takers use their grants, as the load balancing and the redistribution delay allow."""
+        now_ms = self.queue.dispatcher.now_ms
+        self._note_consumers(now_ms)
+        for taker in list(self.takers.values()):
+            is_open = self._allows(taker, now_ms) and taker.peer.may_claim
+            if taker.refresh(is_open, now_ms):
+                self.changed()
+            if taker.next_due_ms is not None:
+                self.wake_at(taker.next_due_ms)
+
+    def _note_consumers(self, now_ms: int) -> None:
+        if self.own_consumers():
+            self._alone_since_ms = -1
+        elif self._alone_since_ms < 0:
+            self._alone_since_ms = now_ms
+
+    def _allows(self, taker: Taker, now_ms: int) -> bool:
+        """Tell whether a taker may have anything now, and restrict it to what it may have (mesh §3.4)."""
+        delay_ms = self.queue.address.settings.redistribution_delay
+        if self.mesh.config.load_balancing is LoadBalancing.OFF_WITH_REDISTRIBUTION:
+            if delay_ms is None:
+                delay_ms = OFF_DELAY_MS
+            return delay_ms >= 0 and self._may_redistribute(taker, delay_ms, now_ms)
+        if delay_ms is not None and delay_ms < 0:
+            if taker.unused <= 0:
+                # What waits now stays; the next grant is for what comes after it.
+                taker.restrict(False, self.queue.next_sequence - 1, 0)
+            return True
+        taker.restrict(False, 0, 0)
+        if not delay_ms or self._alone_since_ms < 0:
+            return True
+        if now_ms < self._alone_since_ms + delay_ms:
+            self.wake_at(self._alone_since_ms + delay_ms)
+            return False
+        return True
+
+    def _may_redistribute(self, taker: Taker, delay_ms: int, now_ms: int) -> bool:
+        """Let a taker have what no consumer here has wanted for the delay.
+
+        When a message came is known from a few samples of the queue's next sequence, not for each message.
+        """
+        own = self.own_consumers()
+        if any(each.filter is None for each in own):
+            self._samples = []
+            self._ripe = 1
+            return False
+        samples = self._samples
+        next_sequence = self.queue.next_sequence
+        newest = samples[-1] if samples else (now_ms - delay_ms, self._ripe)
+        if newest[1] != next_sequence:
+            planned_ms = newest[0] + delay_ms // 4 if samples else now_ms
+            if planned_ms <= now_ms:
+                samples.append((now_ms, next_sequence))
+            else:
+                self.wake_at(planned_ms)
+        while samples and samples[0][0] + delay_ms <= now_ms:
+            self._ripe = samples.pop(0)[1]
+        if samples:
+            self.wake_at(samples[0][0] + delay_ms)
+        taker.restrict(bool(own), 0, self._ripe)
+        return True
+
+
+def placement_of(queue: Queue) -> int:
+    """Return where the messages of a queue may be."""
+    settings = queue.settings
+    if (
+        settings.exclusive
+        or settings.last_value
+        or settings.non_destructive
+        or settings.ring_size >= 0
+        or settings.max_consumers >= 0
+        or settings.purge_on_no_consumers
+    ):
+        return KEPT
+    return SPREAD
+
+
+def is_covered(mesh: "Mesh", queue: Queue) -> bool:
+    """Tell whether peers are told about a queue at all."""
+    address = queue.address
+    return (
+        queue.routing_type is RoutingType.ANYCAST
+        and not queue.temporary
+        and not queue.internal
+        and not address.temporary
+        and not address.internal
+        and not mesh.is_reserved(address.name)
+        and not mesh.is_reserved(queue.name)
+        and mesh.config.scope.covers(address.name)
+    )

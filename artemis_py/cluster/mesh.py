@@ -1,0 +1,489 @@
+"""One mesh that this broker belongs to: its peers, the queues it shares with them, the messages between them.
+
+Messages stay where they arrived until a consumer at another node has room for them; then that node takes them over,
+each exactly once (docs/mesh.md). This module combines the parts and has no state of its own about queues or messages.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from struct import Struct
+from typing import Final
+from uuid import UUID
+
+from artemis_py.cluster.claims import OriginChannel, load_channels
+from artemis_py.cluster.envelope import PATH, Envelope
+from artemis_py.cluster.events import ChannelGap, PeerDown, PeerUp, TablesDiffer, TakenAside
+from artemis_py.cluster.hello import Hello
+from artemis_py.cluster.local_queue import LocalQueue, is_covered
+from artemis_py.cluster.marks import Marks
+from artemis_py.cluster.peer import Peer, PeerState
+from artemis_py.cluster.records import Member
+from artemis_py.cluster.remote_queue import RemoteQueue
+from artemis_py.core.messages.message import MessageFormat
+from artemis_py.core.names.routing_type import RoutingType
+from artemis_py.core.queues.queue import Queue
+from artemis_py.core.queues.storage import Storage
+from artemis_py.core.queues.watching import TurnListener
+from artemis_py.core.routing.companion import Companion
+from artemis_py.core.routing.domain import Domain
+from artemis_py.core.runtime.carrier import PeerRefused
+from artemis_py.core.runtime.timers import Timers
+from artemis_py.core.settings.cluster_config import ClusterConfig, LoadBalancing
+from artemis_py.core.settings.queue_config import QueueConfig
+from artemis_py.errors import ProtocolError, Refusal
+
+NODE: Final = "mesh-node"
+MEMBERS: Final = "mesh-members"
+INCARNATION: Final = b"incarnation"
+"""Spaces and keys of the records of this broker and of the other members."""
+
+MAX_MEMBERS: Final = 1000
+"""Members that are remembered: a mesh has a hundred at most."""
+
+PASSES: Final = 3
+"""Times that changed queues are looked at in one iteration, because looking at one may change another."""
+
+_NUMBER: Final = Struct(">Q")
+
+
+class KnownMember:
+    """Another node of the mesh, connected or not."""
+
+    __slots__ = ("incarnation", "name", "node_id", "urls")
+
+    def __init__(self, node_id: str, name: str, urls: tuple[str, ...], incarnation: int) -> None:
+        self.node_id: Final = node_id
+        self.name: str = name
+        self.urls: tuple[str, ...] = urls
+        self.incarnation: int = incarnation
+
+
+class Mesh(TurnListener, Companion):
+    """One `<cluster-connection>` of a broker."""
+
+    def __init__(
+        self,
+        domain: Domain,
+        config: ClusterConfig,
+        node_id: str,
+        node_name: str,
+        formats: Mapping[str, MessageFormat],
+        urls: tuple[str, ...] = (),
+    ) -> None:
+        self.domain: Final = domain
+        self.config: Final = config
+        self.node_id: Final = node_id
+        self.node_name: Final = node_name
+        self.formats: Final = formats
+        self.urls: Final = urls
+        self.storage: Final[Storage] = domain.storage
+        self.timers: Final[Timers] = domain.dispatcher.timers
+        self.marks: Final = Marks(domain.storage)
+        self.peers: Final[dict[str, Peer]] = {}
+        """Connections by node id, one for each node."""
+        self.members: Final[dict[str, KnownMember]] = {}
+        """Other nodes of the mesh by id."""
+        self.dirty: list[LocalQueue] = []
+        """Queues that changed in this iteration."""
+        self.claiming: list[Peer] = []
+        """Peers that messages were claimed for in this iteration."""
+        self.on_member: Callable[[KnownMember], None] = _ignore
+        """Told of each node that is heard of, to dial it."""
+        self.incarnation: int = 0
+        self.is_ready: bool = False
+        """Whether this run is in the store, so that no other run will ever be taken for it."""
+        self._run: Final = self._random_number()
+        self._connections = 0
+        self._marked: dict[Peer, None] = {}
+        """Peers that have something to tell."""
+        self._locals: Final[dict[str, LocalQueue]] = {}
+        self._by_id: Final[dict[int, LocalQueue]] = {}
+        self._next_id = 1
+        self._channels: Final[dict[int, OriginChannel]] = {}
+        self._current: Final[dict[str, OriginChannel]] = {}
+        """Channels of this run by node id."""
+
+    # -- start -------------------------------------------------------------------------------------------------
+
+    def restore(self) -> int:
+        """Find what an earlier run left; called once, when queues exist and nothing is delivered yet.
+
+        Returns how many claimed messages are gone.
+        """
+        self.marks.load()
+        queues = {queue.id: queue for queue in self.domain.queues.values()}
+        channels, missing = load_channels(self.storage, queues)
+        for channel in channels:
+            self._channels[channel.id] = channel
+        for key, value in self.storage.load_records(MEMBERS):
+            known = _read_member(key, value)
+            if known is not None:
+                self.members[known.node_id] = known
+        records = dict(self.storage.load_records(NODE))
+        last = records.get(INCARNATION, b"")
+        self.incarnation = (_NUMBER.unpack(last)[0] if len(last) == _NUMBER.size else 0) + 1
+        self.domain.companions.append(self)
+        self.domain.dispatcher.turn_listener = self
+        for queue in self.domain.queues.values():
+            self.queue_created(queue)
+        return missing
+
+    def start(self) -> None:
+        """Begin; connections are allowed when this run is in the store."""
+        self.storage.save_record(NODE, INCARNATION, _NUMBER.pack(self.incarnation))
+        self.storage.when_durable(self._begin)
+
+    def _begin(self) -> None:
+        self.is_ready = True
+
+    # -- facts -------------------------------------------------------------------------------------------------
+
+    @property
+    def now_ms(self) -> int:
+        """Time in milliseconds since 1970."""
+        return self.domain.dispatcher.now_ms
+
+    @property
+    def moves_messages(self) -> bool:
+        """Whether messages of anycast queues are handed over at all."""
+        return self.config.load_balancing is not LoadBalancing.OFF and self.config.max_hops > 0
+
+    def locals(self) -> Iterator[LocalQueue]:
+        """Return the queues of this broker that peers know."""
+        return iter(list(self._locals.values()))
+
+    def local(self, name: str) -> LocalQueue | None:
+        """Return the queue of this name, if peers know it."""
+        return self._locals.get(name)
+
+    def local_by_id(self, id: int) -> LocalQueue | None:
+        """Return the queue that peers know under this id."""
+        return self._by_id.get(id)
+
+    def is_reserved(self, name: str) -> bool:
+        """Tell whether an address or a queue is the broker's own."""
+        options = self.domain.options
+        own = ("$", "ActiveMQ.Advisory.", options.internal_naming_prefix, options.management_address)
+        return name in self.domain.reserved or name.startswith(own)
+
+    def knows_channel(self, id: int) -> bool:
+        """Tell whether messages are claimed, or may be, in a channel of this number."""
+        return id in self._channels
+
+    @property
+    def in_doubt(self) -> int:
+        """Number of messages that are claimed for peers which are not connected."""
+        connected = {id for id, peer in self.peers.items() if peer.state is PeerState.UP}
+        return sum(len(each.claims) for each in self._channels.values() if each.peer_id not in connected)
+
+    # -- connections -------------------------------------------------------------------------------------------
+
+    def connect(self) -> tuple[Hello, Peer]:
+        """Return what this broker says on a new connection, and its listener. Raises PeerRefused at the start."""
+        if not self.is_ready:
+            raise PeerRefused("this broker is starting")
+        self._connections += 1
+        hello = Hello(
+            cluster=self.config.name,
+            node_id=self.node_id,
+            node_name=self.node_name,
+            incarnation=self.incarnation,
+            run=self._run,
+            connection=self._connections,
+            now_ms=self.now_ms,
+            load_balancing=self.config.load_balancing.value,
+            max_hops=self.config.max_hops,
+            scope=str(self.config.scope),
+            urls=self.urls,
+            formats=tuple(sorted(self.formats)),
+        )
+        return hello, Peer(self, self._connections)
+
+    def admit(self, peer: Peer) -> None:
+        """Let a peer in, and forget an older connection to it. Raises PeerRefused."""
+        hello = peer.hello
+        assert hello is not None
+        if hello.cluster != self.config.name:
+            raise PeerRefused(f"the other broker is in mesh '{hello.cluster}', this one in '{self.config.name}'")
+        if hello.node_id == self.node_id:
+            if hello.run == self._run:
+                raise PeerRefused("this broker has dialled itself", is_duplicate=True)
+            raise PeerRefused(
+                f"both brokers have the node id {self.node_id}: the data folder was copied; delete one of the copies"
+            )
+        if self.domain.dispatcher.storage_failure is not None:
+            raise PeerRefused("the store of this broker has failed")
+        self._check_store(hello)
+        current = self.peers.get(hello.node_id)
+        if current is not None:
+            self._check_connection(peer, current)
+            current.close("another connection to this broker is newer", is_duplicate=True)
+        self._remember(KnownMember(hello.node_id, hello.node_name, hello.urls, hello.incarnation))
+        self.peers[hello.node_id] = peer
+
+    def _check_store(self, hello: Hello) -> None:
+        """Refuse a broker whose store is older than what is known of it, or a copy."""
+        known = self.members.get(hello.node_id)
+        current = self.peers.get(hello.node_id)
+        if known is not None and hello.incarnation < known.incarnation:
+            raise PeerRefused(
+                f"broker '{hello.node_name}' says that it has been started {hello.incarnation} times, but "
+                f"{known.incarnation} are known: its store was restored or copied"
+            )
+        if current is not None and current.hello is not None:
+            if hello.incarnation == current.hello.incarnation and hello.run != current.hello.run:
+                raise PeerRefused(f"another broker has the node id {hello.node_id}: the data folder was copied")
+
+    def _check_connection(self, peer: Peer, current: Peer) -> None:
+        """Raise PeerRefused if the present connection is the one that stays. Both sides decide the same.
+
+        A broker that reconnects has numbers that are greater on both sides. If both brokers dialled at once, each may
+        have seen the two connections in another order: then the one that the lower node id dialled stays.
+        """
+        new, old = peer.hello, current.hello
+        assert new is not None
+        assert old is not None
+        if new.incarnation > old.incarnation:
+            return
+        is_newer_here = peer.number > current.number
+        is_newer_there = new.connection > old.connection
+        if is_newer_here and is_newer_there:
+            return
+        if is_newer_here != is_newer_there:
+            if peer.is_dialled == current.is_dialled:
+                keeps_new = is_newer_here if peer.is_dialled else is_newer_there
+            else:
+                keeps_new = peer.is_dialled == (self.node_id < peer.node_id)
+            if keeps_new:
+                return
+        raise PeerRefused("there is another connection between these two brokers", is_duplicate=True)
+
+    def resume(self, peer: Peer, marks: Mapping[int, int]) -> OriginChannel:
+        """Settle everything that was on its way to a peer by its marks; return the channel to continue with."""
+        current = self._current.get(peer.node_id)
+        for channel in list(self._channels.values()):
+            if channel.peer_id != peer.node_id:
+                continue
+            mark = marks.get(channel.id, 0)
+            fits = self._check_mark(peer, channel, mark)
+            channel.settle(mark)
+            if channel is not current or not fits:
+                channel.close()
+                del self._channels[channel.id]
+                if channel is current:
+                    current = None
+        if current is None:
+            current = OriginChannel(self.storage, self._random_number(), peer.node_id)
+            self._channels[current.id] = current
+            self._current[peer.node_id] = current
+        return current
+
+    def _check_mark(self, peer: Peer, channel: OriginChannel, mark: int) -> bool:
+        """Report a mark that cannot be right, because one of the two stores is older than it was."""
+        detail = ""
+        if mark < channel.freed:
+            detail = f"messages {mark + 1} to {channel.freed} of channel {channel.id:x} were confirmed, and are lost"
+        elif mark >= channel.next:
+            detail = f"message {mark} of channel {channel.id:x} was never sent: this broker's store is older"
+        if detail:
+            self.domain.events.emit(ChannelGap(self.config.name, peer.label, detail))
+        return not detail
+
+    def peer_up(self, peer: Peer) -> None:
+        """Note that messages may go to a peer, and come from it."""
+        assert peer.hello is not None
+        self.domain.events.emit(PeerUp(self.config.name, peer.node_id, peer.hello.node_name, peer.label))
+
+    def peer_lost(self, peer: Peer, was: PeerState, reason: str) -> None:
+        """Note that a connection ended."""
+        if self.peers.get(peer.node_id) is peer:
+            del self.peers[peer.node_id]
+        self._marked.pop(peer, None)
+        if was is PeerState.UP and peer.hello is not None:
+            in_doubt = 0 if peer.channel is None else len(peer.channel.claims)
+            name = peer.hello.node_name
+            self.domain.events.emit(PeerDown(self.config.name, peer.node_id, name, reason, in_doubt))
+
+    def tables_differ(self, peer: Peer) -> None:
+        """Report that what a peer has told is not what is known here."""
+        self.domain.events.emit(TablesDiffer(self.config.name, peer.label))
+
+    def mark(self, peer: Peer) -> None:
+        """Have a peer told what there is to tell at the end of this iteration."""
+        self._marked[peer] = None
+
+    def close(self, reason: str) -> None:
+        """End all connections."""
+        for peer in list(self.peers.values()):
+            peer.close(reason)
+
+    # -- members -----------------------------------------------------------------------------------------------
+
+    def member_records(self, peer: Peer) -> list[Member]:
+        """Return what a peer is told of the other members."""
+        return [
+            Member(each.node_id, each.name, each.urls) for each in self.members.values() if each.node_id != peer.node_id
+        ]
+
+    def learn(self, member: Member) -> None:
+        """Note a member that a peer knows."""
+        if member.node_id == self.node_id or member.node_id in self.members or len(self.members) >= MAX_MEMBERS:
+            return
+        self._remember(KnownMember(member.node_id, member.name, member.urls or (), 0))
+
+    def _remember(self, member: KnownMember) -> None:
+        known = self.members.get(member.node_id)
+        if known is not None and (known.name, known.urls, known.incarnation) == (
+            member.name,
+            member.urls,
+            member.incarnation,
+        ):
+            return
+        self.members[member.node_id] = member
+        value = json.dumps([member.name, list(member.urls), member.incarnation]).encode()
+        self.storage.save_record(MEMBERS, member.node_id.encode(), value)
+        self.on_member(member)
+
+    # -- queues ------------------------------------------------------------------------------------------------
+
+    def queue_created(self, queue: Queue) -> None:
+        """Share a queue, if it is in scope; see `Companion`."""
+        if not is_covered(self, queue) or queue.name in self._locals:
+            return
+        local = LocalQueue(self, queue, self._next_id)
+        self._next_id += 1
+        self._locals[queue.name] = local
+        self._by_id[local.id] = local
+        for peer in self.peers.values():
+            remote = peer.remotes.find(queue.address.name, queue.name)
+            if remote is not None and peer.state is PeerState.UP:
+                local.set_taker(peer, remote)
+
+    def queue_removed(self, queue: Queue) -> None:
+        """Tell peers that a queue is gone; see `Companion`."""
+        local = self._locals.get(queue.name)
+        if local is not None and local.queue is queue:
+            del self._locals[queue.name]
+            del self._by_id[local.id]
+            local.close()
+
+    def demand_changed(self, peer: Peer, remote: RemoteQueue) -> None:
+        """Let a peer take from a queue here as it wants to."""
+        instance = remote.instance
+        local = self._locals.get(instance.queue)
+        if local is None and self._passes_on(remote):
+            self._make_shell(instance.address, instance.queue)
+            local = self._locals.get(instance.queue)
+        if local is not None and local.queue.address.name == instance.address:
+            local.set_taker(peer, remote)
+
+    def _passes_on(self, remote: RemoteQueue) -> bool:
+        """Tell whether this broker stands between one that wants messages and others that have them."""
+        return (
+            remote.demand.consumers > 0
+            and remote.demand.distance < self.config.max_hops
+            and self.config.scope.covers(remote.instance.address)
+            and not self.is_reserved(remote.instance.address)
+            and not self.is_reserved(remote.instance.queue)
+        )
+
+    def _make_shell(self, address: str, name: str) -> Queue | None:
+        """Create a queue that exists elsewhere, with this broker's settings; None if that is not possible."""
+        domain = self.domain
+        try:
+            known = domain.addresses.get(address)
+            if known is None:
+                known = domain.create_address(address, frozenset((RoutingType.ANYCAST,)), auto_created=True)
+            elif RoutingType.ANYCAST not in known.routing_types:
+                domain.update_address(address, known.routing_types | {RoutingType.ANYCAST})
+            return domain.create_queue(
+                QueueConfig(name=name, address=address, routing_type=RoutingType.ANYCAST, auto_created=True)
+            )
+        except Refusal as refusal:
+            domain.events.emit(TakenAside(self.config.name, name, str(refusal)))
+            return None
+
+    # -- messages ----------------------------------------------------------------------------------------------
+
+    def take(self, peer: Peer, envelope: Envelope) -> None:
+        """Put a message from a peer into its queue. Raises ProtocolError for one that the peer must not send."""
+        if (
+            not self.config.scope.covers(envelope.address)
+            or self.is_reserved(envelope.address)
+            or self.is_reserved(envelope.queue)
+        ):
+            raise ProtocolError(f"the peer has sent a message for '{envelope.address}', which the mesh does not have")
+        message = envelope.message
+        queue = self.domain.queues.get(envelope.queue)
+        if queue is None:
+            queue = self._make_shell(envelope.address, envelope.queue)
+        message.id = self.domain.dispatcher.numbers.new_message_id()
+        message.set_extra(PATH, ",".join(envelope.path))
+        if queue is None or queue.address.name != envelope.address or not queue.enabled:
+            self._put_aside(envelope)
+            return
+        message.origin = self.domain.addresses.get(message.address, queue.address)
+        queue.take_handed(message, envelope.delivery_count, envelope.was_acquired)
+        local = self._locals.get(envelope.queue)
+        if local is not None:
+            told = local.told.get(peer)
+            if told is not None:
+                told.received += 1
+            local.changed()
+
+    def _put_aside(self, envelope: Envelope) -> None:
+        """Send a message that cannot be in its queue to the dead-letter address: the peer no longer has it."""
+        domain = self.domain
+        reason = f"queue '{envelope.queue}' of '{envelope.address}' cannot be had here"
+        domain.events.emit(TakenAside(self.config.name, envelope.queue, reason))
+        address = domain.addresses.get(envelope.address)
+        if address is None:
+            address = domain.create_address(envelope.address, frozenset((RoutingType.ANYCAST,)), auto_created=True)
+        domain.undeliverable.untransformed(envelope.message, address, envelope.queue, None)
+
+    # -- the end of an iteration -------------------------------------------------------------------------------
+
+    def turn_ended(self) -> bool:
+        """Work out what changed, tell peers, and store claims; see `TurnListener`."""
+        if self.peers and self.domain.dispatcher.storage_failure is not None:
+            self.close("the store of this broker has failed")
+        for _ in range(PASSES):
+            if not self.dirty:
+                break
+            dirty, self.dirty = self.dirty, []
+            for local in dirty:
+                local.is_dirty = False
+                if not local.is_closed:
+                    self._look_at(local)
+        claiming, self.claiming = self.claiming, []
+        for peer in claiming:
+            peer.save_claims()
+        marked, self._marked = self._marked, {}
+        more = False
+        for peer in marked:
+            if peer.flush():
+                more = True
+                self._marked[peer] = None
+        return more or bool(self.dirty)
+
+    def _look_at(self, local: LocalQueue) -> None:
+        local.review()
+        local.refresh_takers()
+        local.divide()
+        for peer in self.peers.values():
+            peer.tell_later(local)
+
+    def _random_number(self) -> int:
+        return UUID(self.domain.entropy.uuid()).int >> 66
+
+
+def _ignore(member: KnownMember) -> None:
+    pass
+
+
+def _read_member(key: bytes, value: bytes) -> KnownMember | None:
+    try:
+        name, urls, incarnation = json.loads(value)
+        return KnownMember(key.decode(), str(name), tuple([str(url) for url in urls]), int(incarnation))
+    except (ValueError, TypeError):
+        return None

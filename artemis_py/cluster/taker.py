@@ -1,0 +1,217 @@
+"""A taker: a peer as a consumer of one queue here (mesh §3.5, §5.5).
+
+It takes turns with the consumers of this broker. What it gets is claimed in the channel to the peer and sent once the
+claim is in the store. Its credit is what the peer has granted and not used.
+"""
+
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING, Final
+
+from artemis_py.cluster.envelope import path_of
+from artemis_py.cluster.records import Demand
+from artemis_py.core.messages.message import Message
+from artemis_py.core.queues.attaching import attach, detach
+from artemis_py.core.queues.consumer import Consumer, ConsumerOptions, Sink
+from artemis_py.core.queues.cursors.cursor import ScanBudget
+from artemis_py.core.queues.cursors.selective import SelectiveCursor
+from artemis_py.core.queues.reference import Reference
+from artemis_py.core.selectors.filter import Filter, Lookup, parse_filter
+from artemis_py.errors import InvalidFilter
+
+if TYPE_CHECKING:
+    from artemis_py.cluster.local_queue import LocalQueue
+    from artemis_py.cluster.peer import Peer
+    from artemis_py.cluster.remote_queue import RemoteQueue
+
+MAX_WEIGHT: Final = 64
+"""Consumers at a peer that count when its taker takes turns with others."""
+
+SCAN_MESSAGES: Final = 500
+"""Messages that are examined at a time to tell whether any is left for a taker without a grant."""
+
+FREE_MOVES: Final = 4
+"""Times that a message may be handed over without a wait."""
+FIRST_WAIT_MS: Final = 100
+LONGEST_WAIT_MS: Final = 60_000
+MAX_WAITING: Final = 10_000
+"""Messages of one taker that are remembered because they had to wait before they move again."""
+
+
+class Taker(Sink):
+    """One peer that takes messages of one queue."""
+
+    def __init__(self, local: "LocalQueue", peer: "Peer", remote: "RemoteQueue") -> None:
+        self.local: Final = local
+        self.peer: Final = peer
+        self.remote: Final = remote
+        self.demand: Demand = remote.demand
+        self.is_ready: bool = False
+        """Whether messages wait for it that it has no grant for."""
+        self._selectors: list[Filter] | None = _parse(self.demand)
+        self._cursor: SelectiveCursor = SelectiveCursor()
+        self._waits: Final[dict[int, int]] = {}
+        """Time at which a message may move again, by its sequence."""
+        self._due: Final[list[tuple[int, int]]] = []
+        """The same as a heap of (time, sequence)."""
+        self._unmatched_only = False
+        """Whether it gets only what no consumer here wants."""
+        self._after = 0
+        """It gets messages with a higher sequence only."""
+        self._below = 0
+        """It gets messages with a lower sequence only; 0: no limit."""
+        self.consumer: Final = self._attach()
+
+    def _attach(self) -> Consumer:
+        queue = self.local.queue
+        options = ConsumerOptions(
+            filter=Filter("wanted by a peer", self._wants),
+            priority=self.local.mesh.config.consumer_priority_adjustment + 1 - self.demand.distance,
+            cursor=self._cursor,
+        )
+        consumer = Consumer(self.local.mesh.domain.new_id(), queue, self, options, self.peer.label)
+        consumer.extra_turns = _extra_turns(self.demand)
+        attach(consumer)
+        return consumer
+
+    def close(self) -> None:
+        """Detach from the queue; messages that are claimed stay claimed."""
+        if not self.consumer.is_closed:
+            detach(self.consumer, False)
+        self._waits.clear()
+        self._due.clear()
+
+    # -- what the peer says ------------------------------------------------------------------------------------
+
+    def update(self) -> None:
+        """Note what the peer's consumers want now."""
+        demand = self.remote.demand
+        changed = demand.selectors != self.demand.selectors
+        self.demand = demand
+        self.consumer.extra_turns = _extra_turns(demand)
+        if changed:
+            self._selectors = _parse(demand)
+            self.examine_again()
+
+    @property
+    def unused(self) -> int:
+        """Number of messages that may still be claimed."""
+        return self.remote.granted - self.remote.handed
+
+    # -- what happens here -------------------------------------------------------------------------------------
+
+    def restrict(self, unmatched_only: bool, after: int, below: int) -> None:
+        """Take only what no consumer here wants, or only messages between two sequences (`below` 0: no limit)."""
+        if (unmatched_only, after, below) == (self._unmatched_only, self._after, self._below):
+            return
+        widens = (unmatched_only, after, -below) < (self._unmatched_only, self._after, -self._below)
+        self._unmatched_only, self._after, self._below = unmatched_only, after, below
+        if widens or below:
+            self.examine_again()
+
+    def examine_again(self) -> None:
+        """Walk through the queue from its head, because something it did not want before may be wanted now."""
+        self._waits.clear()
+        self._due.clear()
+        self._walk_again()
+
+    def _walk_again(self) -> None:
+        self._cursor.reset()
+        self.consumer.queue.dispatch.consumer_ready(self.consumer)
+
+    def refresh(self, is_open: bool, now_ms: int) -> bool:
+        """Use the grant, or find out whether messages wait for one; True: examine more in the next iteration."""
+        self._let_go(now_ms)
+        credit = max(self.unused, 0) if is_open else 0
+        if credit != self.consumer.credit:
+            self.consumer.grant(credit)
+        if credit > 0 or not is_open:
+            if not self.consumer.queue.dispatch.is_ready:
+                self.is_ready = False
+            return False
+        budget = ScanBudget(SCAN_MESSAGES)
+        self.is_ready = self._cursor.has_next(self.consumer, budget)
+        return not self.is_ready and budget.left <= 0
+
+    @property
+    def next_due_ms(self) -> int | None:
+        """Time at which a message may move again; None if none waits for that."""
+        return self._due[0][0] if self._due else None
+
+    def _let_go(self, now_ms: int) -> None:
+        """Examine the queue again if messages may move that had to wait. They may be on disk only."""
+        if self._due and self._due[0][0] <= now_ms:
+            while self._due and self._due[0][0] <= now_ms:
+                heappop(self._due)
+            self._walk_again()
+
+    def _wants(self, source: Lookup) -> bool:
+        """Tell whether the peer may have a message, and has a consumer for it."""
+        if isinstance(source, Reference):
+            message = source.message
+            sequence = source.sequence
+            if sequence <= self._after or (self._below and sequence >= self._below):
+                return False
+        elif isinstance(source, Message):
+            message = source
+        else:
+            return False
+        if message.has_group or message.large is not None:
+            return False
+        if self._selectors is not None and not any(each.matches(source) for each in self._selectors):
+            return False
+        if self._unmatched_only and self.local.has_own_consumer_for(source):
+            return False
+        if message.extra is None or not isinstance(source, Reference):
+            return True
+        path = path_of(message)
+        return not path or self._may_move(source, path)
+
+    def _may_move(self, reference: Reference, path: tuple[str, ...]) -> bool:
+        """Tell whether a message that was handed over before may move now: it must not run in circles."""
+        returns = self.peer.node_id in path
+        if returns and self.demand.distance > 1:
+            return False
+        if not returns and len(path) <= FREE_MOVES:
+            return True
+        now_ms = self.local.queue.dispatcher.now_ms
+        due_ms = self._waits.get(reference.sequence)
+        if due_ms is None:
+            if len(self._waits) >= MAX_WAITING:
+                # Most of them are gone; those that are not wait once more.
+                self._waits.clear()
+                self._due.clear()
+            exponent = min(max(len(path) - FREE_MOVES, 0), 10)
+            due_ms = now_ms + min(FIRST_WAIT_MS << exponent, LONGEST_WAIT_MS)
+            self._waits[reference.sequence] = due_ms
+            heappush(self._due, (due_ms, reference.sequence))
+            self.local.wake_at(due_ms)
+        return due_ms <= now_ms
+
+    # -- deliveries --------------------------------------------------------------------------------------------
+
+    def deliver(self, reference: Reference) -> None:
+        """Claim a message for the peer."""
+        self.remote.handed += 1
+        self._waits.pop(reference.sequence, None)
+        self.peer.claim(reference)
+
+    def drained(self) -> None:
+        """Do nothing: a taker never drains."""
+
+    def ended(self, reason: str) -> None:
+        """Note that the queue was deleted."""
+        self.local.end_taker(self)
+
+
+def _parse(demand: Demand) -> list[Filter] | None:
+    """Return the selectors of a demand; None, so everything, if this broker does not understand one of them."""
+    if demand.selectors is None:
+        return None
+    try:
+        return [parse_filter(text) for text in demand.selectors]
+    except InvalidFilter:
+        return None
+
+
+def _extra_turns(demand: Demand) -> int:
+    return min(max(demand.consumers, 1), MAX_WEIGHT) - 1

@@ -1,0 +1,24 @@
+"""What a mesh of brokers is told by queues and by the dispatcher; a broker without one pays a comparison with None."""
+
+from mypy_extensions import mypyc_attr
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Watcher:
+    """Told that the consumers of one queue, their credit or what waits for them may have changed."""
+
+    def changed(self) -> None:
+        """Note the change; called often, and from within dispatch, so nothing may be delivered, added or removed."""
+        raise NotImplementedError
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class TurnListener:
+    """Told at the end of each iteration of the loop."""
+
+    def turn_ended(self) -> bool:
+        """Act on what has changed: all of it shares a commit of the store with the deliveries of this iteration.
+
+        Returns True if there is more to do in the next one.
+        """
+        raise NotImplementedError

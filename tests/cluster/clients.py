@@ -1,0 +1,109 @@
+"""Simulated clients: consumers that come, settle after a while, and go."""
+
+from typing import TYPE_CHECKING
+
+from artemis_py.core.messages.builtin_format import plain_message
+from artemis_py.core.messages.view import MessageView
+from artemis_py.core.queues.consumer import ACCEPTED, RELEASED, Consumer, Sink
+from artemis_py.core.queues.reference import Reference
+from artemis_py.core.selectors.filter import parse_filter
+
+if TYPE_CHECKING:
+    from tests.cluster.node import Node
+
+
+class SimConsumer(Sink):
+    """A consumer of one queue at one node."""
+
+    count = 0
+
+    def __init__(
+        self,
+        node: "Node",
+        queue: str,
+        credit: int,
+        selector: str | None = None,
+        settle_ms: int = 30,
+        release: float = 0.0,
+    ) -> None:
+        self.node = node
+        self.generation = node.generation
+        simulation = node.simulation
+        simulation.consumer_count += 1
+        self.name = f"{node.name}/{queue}/{simulation.consumer_count}"
+        self.window = credit
+        self.settle_ms = settle_ms
+        self.release = release
+        self.is_closed = False
+        self.bodies: list[str] = []
+        """What it got, in order."""
+        self._unsettled: set[str] = set()
+        self._count = 0
+        self.consumer: Consumer = node.session.consume(
+            node.queue(queue), self, None if selector is None else parse_filter(selector)
+        )
+        self.consumer.grant(credit)
+        simulation.consumers.append(self)
+
+    @property
+    def is_alive(self) -> bool:
+        return not self.is_closed and self.node.generation == self.generation
+
+    def holds(self, body: str) -> bool:
+        return self.is_alive and body in self._unsettled
+
+    def deliver(self, reference: Reference) -> None:
+        simulation = self.node.simulation
+        body = str(reference.message.view.body)
+        self.bodies.append(body)
+        simulation.ledger.delivered(body, self)
+        self._unsettled.add(body)
+        self._count += 1
+        took = simulation.keyed.between(0, self.settle_ms, "settle", self.name, self._count)
+        generation = self.generation
+        simulation.at(
+            simulation.now + took, lambda: self.node.run(generation, lambda: self._settle(reference, body))
+        )
+
+    def _settle(self, reference: Reference, body: str) -> None:
+        if self.is_closed or body not in self._unsettled:
+            return
+        simulation = self.node.simulation
+        self._unsettled.discard(body)
+        if self.release and simulation.keyed.chance(self.release, "release", self.name, body):
+            simulation.ledger.released(body)
+            self.consumer.settle(reference, RELEASED)
+        else:
+            simulation.ledger.accepted(body, self)
+            self.consumer.settle(reference, ACCEPTED)
+            self.node.store.when_durable(lambda: simulation.ledger.confirmed(body))
+        if self.window:
+            self.consumer.grant(min(self.consumer.credit + 1, self.window))
+
+    def close(self) -> None:
+        """Detach; what is not settled goes back."""
+        if self.is_alive:
+            for body in self._unsettled:
+                self.node.simulation.ledger.released(body)
+            self._unsettled.clear()
+            self.node.session.close_consumer(self.consumer)
+        self.is_closed = True
+
+    def drained(self) -> None:
+        pass
+
+    def ended(self, reason: str) -> None:
+        for body in self._unsettled:
+            self.node.simulation.ledger.released(body)
+        self.is_closed = True
+
+
+def send(node: "Node", queue: str, body: str, durable: bool = True, **properties: object) -> None:
+    """Send a message at a node, which acknowledges it when it is durable."""
+    ledger = node.simulation.ledger
+    ledger.sent(body, durable, node.name)
+    message = plain_message(queue, MessageView(body=body, properties=dict(properties)))
+    message.durable = durable
+    node.queue(queue)
+    node.domain.route(message, node.domain.addresses[queue])
+    node.store.when_durable(lambda: ledger.acknowledged(body))

@@ -1,0 +1,251 @@
+"""A simulated broker: the real core, mesh and store, with a loop and a disk that the simulation turns."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from artemis_py.cluster.mesh import Mesh
+from artemis_py.core.messages.builtin_format import PLAIN_FORMAT
+from artemis_py.core.messages.message import MessageFormat
+from artemis_py.core.names.syntax import MatchHierarchy
+from artemis_py.core.queues.dispatcher import Dispatcher
+from artemis_py.core.queues.queue import Queue
+from artemis_py.core.routing.domain import Domain
+from artemis_py.core.runtime.access import Subject
+from artemis_py.core.runtime.carrier import PeerRefused
+from artemis_py.core.runtime.entropy import Entropy
+from artemis_py.core.runtime.events import Event
+from artemis_py.core.services.services import Services
+from artemis_py.core.sessions.session import Session
+from artemis_py.core.sessions.sessions import Sessions
+from artemis_py.core.settings.address_settings import AddressSettings
+from artemis_py.core.settings.broker_settings import BrokerSettings
+from artemis_py.core.settings.cluster_config import ClusterConfig
+from artemis_py.core.settings.repository import SettingsRepository
+from artemis_py.store.lmdb import LmdbStore
+from artemis_py.store.node import node_id
+from artemis_py.store.recovery import recover
+from tests.cluster.network import End
+from tests.core_harness import make_queue
+
+if TYPE_CHECKING:
+    from tests.cluster.simulation import Simulation
+
+MAP_BYTES = 1 << 20
+FORMATS: dict[str, MessageFormat] = {PLAIN_FORMAT.name: PLAIN_FORMAT}
+
+
+class Node:
+    """One broker; after a crash it starts again on the same folder."""
+
+    def __init__(
+        self, simulation: "Simulation", name: str, folder: Path, config: ClusterConfig, settings: AddressSettings
+    ) -> None:
+        self.simulation = simulation
+        self.name = name
+        self.folder = folder
+        self.config = config
+        self.settings = settings
+        self.generation = 0
+        self.is_running = False
+        self.is_stopped = False
+        """Whether the process is stopped (SIGSTOP): nothing happens in it."""
+        self.neighbours: list[Node] = []
+        """Nodes that it dials."""
+        self.refusals: list[str] = []
+        self.events: list[Event] = []
+        self._dialling: set[str] = set()
+        self._held: list[Callable[[], None]] = []
+        self._is_planned = False
+        self._deadline: float | None = None
+        self._commits = 0
+        self._turns = 0
+        self.jobs: list[Callable[[], str | None]] = []
+        self.clock_offset_ms = simulation.keyed.between(-2_000, 2_000, "clock", name)
+        self.start()
+
+    # -- life --------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        self.generation += 1
+        self.is_running = True
+        self.is_stopped = False
+        self._is_planned = False
+        self._deadline = None
+        self._dialling.clear()
+        self.jobs = []
+        self.store = LmdbStore(self.folder, MAP_BYTES)
+        options = BrokerSettings()
+        hierarchy: MatchHierarchy[AddressSettings] = MatchHierarchy(options.wildcards)
+        repository = SettingsRepository(hierarchy, options)
+        repository.add("#", self.settings)
+        seed = self.simulation.keyed.between(0, 1 << 40, "entropy", self.name, self.generation)
+        self.domain = Domain(repository, Dispatcher(self.store, None, options), options, entropy=Entropy(seed))
+        self.domain.dispatcher.now_ms = self.clock()
+        self.domain.events.subscribe(self.events.append)
+        self.services = Services(Sessions(self.domain))
+        recover(self.store, self.domain, FORMATS)
+        self.store.start(self, self, self._failed, self.domain.dispatcher.stored)
+        id = node_id(self.store, self.domain.entropy)
+        self.mesh = self.simulation.make_mesh(self.domain, self.config, id, self.name)
+        self.missing = self.mesh.restore()
+        self.mesh.start()
+        self.session = Session(self.domain, Subject("tester"), "client", "test")
+        self.plan_turn()
+        for other in self.neighbours:
+            self.dial_soon(other)
+
+    def crash(self, lands: bool) -> None:
+        """Everything that is not committed is gone; with `lands`, the commit under way is there all the same."""
+        if lands and self.jobs:
+            self.jobs[0]()
+        self.is_running = False
+        self.generation += 1
+        environment, self.store._environment = self.store._environment, None
+        if environment is not None:
+            environment.close()
+        for link in list(self.simulation.live_links):
+            if self in (link.ends[0].node, link.ends[1].node):
+                link.cut()
+                self.simulation.live_links.discard(link)
+
+    def _failed(self, reason: str) -> None:
+        self.domain.storage_failed(reason)
+
+    def close(self) -> None:
+        environment, self.store._environment = self.store._environment, None
+        if environment is not None:
+            environment.close()
+
+    # -- the loop ----------------------------------------------------------------------------------------------
+
+    def clock(self) -> int:
+        return int(self.simulation.now) + self.clock_offset_ms
+
+    def run(self, generation: int, callback: Callable[[], object]) -> None:
+        """One callback on the loop of this process, if it still lives."""
+        if generation != self.generation or not self.is_running:
+            return
+        if self.is_stopped:
+            self._held.append(lambda: self.run(generation, callback))
+            return
+        self.domain.dispatcher.now_ms = self.clock()
+        callback()
+        self.plan_turn()
+
+    def resume(self) -> None:
+        """SIGCONT."""
+        self.is_stopped = False
+        held, self._held = self._held, []
+        for callback in held:
+            callback()
+
+    def plan_turn(self) -> None:
+        if not self._is_planned:
+            self._is_planned = True
+            generation = self.generation
+            self._turns += 1
+            # Now and then other callbacks of the loop come before the turn, such as the one that cuts a batch.
+            after = self.simulation.keyed.choice([0.0, 0.0, 0.001, 0.5], "turn", self.name, generation, self._turns)
+            self.simulation.at(self.simulation.now + after, lambda: self._in_turn(generation))
+
+    def _in_turn(self, generation: int) -> None:
+        if generation != self.generation or not self.is_running:
+            return
+        if self.is_stopped:
+            self._held.append(lambda: self._in_turn(generation))
+            return
+        self._is_planned = False
+        dispatcher = self.domain.dispatcher
+        dispatcher.now_ms = self.clock()
+        next_ms = dispatcher.next_deadline_ms()
+        if next_ms is not None and next_ms <= dispatcher.now_ms:
+            dispatcher.handle_deadlines()
+        if dispatcher.run():
+            self.plan_turn()
+        self.simulation.check(self)
+        self._plan_deadline()
+
+    def _plan_deadline(self) -> None:
+        next_ms = self.domain.dispatcher.next_deadline_ms()
+        if next_ms is None:
+            return
+        at = max(float(next_ms - self.clock_offset_ms), self.simulation.now + 1)
+        if self._deadline is None or at < self._deadline or self._deadline <= self.simulation.now:
+            self._deadline = at
+            generation = self.generation
+            self.simulation.at(at, lambda: self.run(generation, lambda: None))
+
+    # -- what the store needs ----------------------------------------------------------------------------------
+
+    def call_soon(self, callback: Callable[[], object], /) -> None:
+        generation = self.generation
+        self.simulation.at(self.simulation.now, lambda: self.run(generation, callback))
+
+    def call_later(self, delay: float, callback: Callable[[], object], /) -> None:
+        generation = self.generation
+        self.simulation.at(self.simulation.now + delay * 1000, lambda: self.run(generation, callback))
+
+    def submit(self, job: Callable[[], str | None], done: Callable[[str | None], None]) -> None:
+        self._commits += 1
+        generation = self.generation
+        keyed = self.simulation.keyed
+        slow = keyed.chance(0.05, "slow", self.name, generation, self._commits)
+        took = keyed.between(20, 200, "disk", self.name, self._commits) if slow else 0.1 + 4 * keyed.number(
+            "disk", self.name, generation, self._commits
+        )
+        self.jobs.append(job)
+
+        def finish() -> None:
+            if self.is_stopped and generation == self.generation:
+                self._held.append(finish)
+            elif generation == self.generation and self.is_running:
+                self.jobs.remove(job)
+                result = job()
+                self.run(generation, lambda: done(result))
+
+        self.simulation.at(self.simulation.now + took, finish)
+
+    # -- connections -------------------------------------------------------------------------------------------
+
+    def dial_soon(self, other: "Node") -> None:
+        """Dial another node, unless there is a connection then."""
+        if other.name in self._dialling:
+            return
+        self._dialling.add(other.name)
+        generation = self.generation
+        self.simulation.dials += 1
+        wait = self.simulation.keyed.between(1, 600, "dial", self.name, self.simulation.dials)
+        self.simulation.at(self.simulation.now + wait, lambda: self.run(generation, lambda: self._dial(other)))
+
+    def _dial(self, other: "Node") -> None:
+        self._dialling.discard(other.name)
+        if any(peer.label == f"mesh:{other.name}" for peer in self.mesh.peers.values()):
+            return
+        if not other.is_running or other.is_stopped or self.simulation.is_cut_off(self, other):
+            self.dial_soon(other)
+            return
+        try:
+            hello, listener = self.mesh.connect()
+        except PeerRefused:
+            self.dial_soon(other)
+            return
+        link = self.simulation.connect(self, other)
+        end: End = link.ends[0]
+        end.listener = listener
+        end.say_hello(hello.as_map())
+
+    def dial_ended(self, other: "Node") -> None:
+        self.dial_soon(other)
+
+    # -- for tests ---------------------------------------------------------------------------------------------
+
+    def queue(self, name: str, **options: object) -> Queue:
+        """The queue of this name, made if it is not there."""
+        found = self.domain.queues.get(name)
+        return make_queue(self.domain, name, auto_created=True, **options) if found is None else found
+
+
+def make_mesh(domain: Domain, config: ClusterConfig, id: str, name: str) -> Mesh:
+    """The mesh as it is, without a planted fault."""
+    return Mesh(domain, config, id, name, FORMATS)

@@ -1,0 +1,167 @@
+"""A random history: clients come and go while connections break, nodes die and the network falls apart.
+
+The history is a list of steps that is drawn before it begins. What a step does depends on its own key only, so a run
+with some steps left out does in the others what it did before: that is how a failing seed is shrunk (`shrink`).
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from artemis_py.core.settings.address_settings import AddressSettings
+from artemis_py.core.settings.cluster_config import ClusterConfig
+from tests.cluster.keyed import Keyed
+from tests.cluster.node import Node, make_mesh
+from tests.cluster.simulation import MeshMaker, Simulation
+
+SELECTORS = ["colour = 'red'", "colour = 'blue'", "number > 5 AND colour <> 'green'"]
+
+
+class Step(NamedTuple):
+    """One event of a history."""
+
+    index: int
+    at_ms: int
+    kind: str
+
+
+class Storm:
+    """One seed."""
+
+    def __init__(self, seed: int, folder: Path, maker: MeshMaker = make_mesh, steps: list[Step] | None = None) -> None:
+        self.keyed = Keyed(seed)
+        self.simulation = Simulation(seed, folder, maker)
+        self.nodes_count = self.keyed.between(2, 4, "nodes")
+        self.queues = [f"q{index}" for index in range(self.keyed.between(1, 3, "queues"))]
+        self.steps = self.draw() if steps is None else steps
+        self.faults: list[str] = []
+
+    def draw(self) -> list[Step]:
+        """The steps: most of them clients', some of them faults."""
+        steps: list[Step] = []
+        at_ms = 0
+        for index in range(self.keyed.between(80, 250, "steps")):
+            at_ms += self.keyed.between(0, 60, "pause", index)
+            number = self.keyed.number("kind", index)
+            kind = "send" if number < 0.45 else "attach" if number < 0.65 else "leave" if number < 0.8 else "fault"
+            steps.append(Step(index, at_ms, kind))
+        return steps
+
+    def run(self) -> list[str]:
+        """Play the history, heal, drain; return what was wrong."""
+        sim = self.simulation
+        settings = AddressSettings(max_read_page_messages=self.keyed.choice([4, 1000], "window"))
+        config = ClusterConfig(
+            name="mesh",
+            standing_grant=self.keyed.choice([0, 2, 10], "standing"),
+            check_period_ms=5_000,
+            connection_ttl_ms=10_000,
+        )
+        try:
+            sim.add_nodes(self.nodes_count, config, settings)
+            sim.run_for(self.keyed.choice([0, 2_000], "lead"))
+            start = sim.now
+            for step in self.steps:
+                sim.at(start + step.at_ms, lambda step=step: self.play(step))
+            sim.run_for((self.steps[-1].at_ms if self.steps else 0) + 100)
+            self.faults += sim.ledger.violations or self.settle()
+        finally:
+            sim.close()
+        return self.faults
+
+    # -- steps -------------------------------------------------------------------------------------------------
+
+    def play(self, step: Step) -> None:
+        node = self.keyed.choice(self.simulation.nodes, "node", step.index)
+        if step.kind == "fault":
+            self.fail(step.index, node)
+        elif step.kind == "send":
+            self.send(step.index, node)
+        elif step.kind == "attach":
+            if node.is_running and not node.is_stopped:
+                self.attach(step.index, node)
+        else:
+            alive = [each for each in self.simulation.consumers if each.is_alive and not each.node.is_stopped]
+            if alive:
+                self.simulation.close_consumer(self.keyed.choice(alive, "who", step.index))
+
+    def send(self, index: int, node: Node) -> None:
+        queue = self.keyed.choice(self.queues, "queue", index)
+        durable = self.keyed.chance(0.8, "durable", index)
+        for number in range(self.keyed.choice([1, 1, 3, 20], "burst", index)):
+            colour = self.keyed.choice(["red", "blue", "green"], "colour", index, number)
+            self.simulation.send(node, queue, f"{index}-{number}", durable, colour=colour, number=number)
+
+    def attach(self, index: int, node: Node) -> None:
+        self.simulation.consume(
+            node,
+            self.keyed.choice(self.queues, "queue", index),
+            self.keyed.choice([0, 1, 1, 5, 50], "credit", index),
+            selector=self.keyed.choice([None, None, *SELECTORS], "selector", index),
+            settle_ms=self.keyed.choice([1, 30, 300], "slow", index),
+            release=self.keyed.choice([0.0, 0.0, 0.3], "release", index),
+        )
+
+    def fail(self, index: int, node: Node) -> None:
+        sim = self.simulation
+        other = self.keyed.choice([each for each in sim.nodes if each is not node], "other", index)
+        kind = self.keyed.choice(["cut", "cut", "crash", "crash", "partition", "stop"], "fault", index)
+        ms = self.keyed.choice([1, 50, 500, 3_000], "ms", index)
+        if kind == "cut":
+            sim.cut(node, other)
+        elif kind == "crash":
+            sim.crash(node, ms, lands=self.keyed.chance(0.5, "lands", index))
+        elif kind == "partition":
+            sim.partition(node, other, ms)
+        else:
+            sim.stop(node, ms * 4)
+
+    # -- the end -----------------------------------------------------------------------------------------------
+
+    def settle(self) -> list[str]:
+        """Heal, let one consumer drain each queue, and look at what is left."""
+        sim = self.simulation
+        sim.run_for(14_000)
+        sim.heal()
+        if not sim.run_until(sim.is_meshed, 120_000):
+            return sim.ledger.violations or ["the mesh did not form again"]
+        sim.run_for(3_000)
+        if faults := sim.ledger.violations or sim.stranded():
+            return faults
+        for consumer in list(sim.consumers):
+            sim.close_consumer(consumer)
+        for number, queue in enumerate(self.queues):
+            sim.consume(self.keyed.choice(sim.nodes, "drain", number), queue, 10_000)
+        sim.run_until(lambda: not sim.ledger.missing() and not sim.in_flight(), 120_000)
+        sim.run_for(1_000)
+        faults = list(sim.ledger.violations)
+        if lost := sim.ledger.missing():
+            faults.append(f"lost: {lost[:5]} and {len(lost)} in all")
+        if sim.in_flight():
+            faults.append(f"{sim.in_flight()} claims are left")
+        return faults + sim.table_faults()
+
+
+def shrink(
+    seed: int, folder: Path, maker: MeshMaker = make_mesh, is_wanted: Callable[[list[str]], bool] = bool
+) -> list[Step]:
+    """Return few steps with which a seed still fails: halves, quarters and so on are left out (ddmin)."""
+    count = 0
+
+    def fails(steps: list[Step]) -> bool:
+        nonlocal count
+        count += 1
+        return is_wanted(Storm(seed, folder / str(count), maker, steps).run())
+
+    steps = Storm(seed, folder / "draw", maker).draw()
+    size = len(steps) // 2
+    while size:
+        index = 0
+        while index < len(steps):
+            candidate = steps[:index] + steps[index + size :]
+            if fails(candidate):
+                steps = candidate
+            else:
+                index += size
+        size //= 2
+    return steps
