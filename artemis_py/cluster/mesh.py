@@ -92,7 +92,8 @@ class Mesh(TurnListener, Companion):
         self.incarnation: int = 0
         self.is_ready: bool = False
         """Whether this run is in the store, so that no other run will ever be taken for it."""
-        self._run: Final = self._random_number()
+        self.run: Final = self._random_number()
+        """A random number of this run."""
         self._connections = 0
         self._marked: dict[Peer, None] = {}
         """Peers that have something to tell."""
@@ -188,7 +189,7 @@ class Mesh(TurnListener, Companion):
             node_id=self.node_id,
             node_name=self.node_name,
             incarnation=self.incarnation,
-            run=self._run,
+            run=self.run,
             connection=self._connections,
             now_ms=self.now_ms,
             load_balancing=self.config.load_balancing.value,
@@ -206,7 +207,7 @@ class Mesh(TurnListener, Companion):
         if hello.cluster != self.config.name:
             raise PeerRefused(f"the other broker is in mesh '{hello.cluster}', this one in '{self.config.name}'")
         if hello.node_id == self.node_id:
-            if hello.run == self._run:
+            if hello.run == self.run:
                 raise PeerRefused("this broker has dialled itself", is_duplicate=True)
             raise PeerRefused(
                 f"both brokers have the node id {self.node_id}: the data folder was copied; delete one of the copies"
@@ -356,7 +357,7 @@ class Mesh(TurnListener, Companion):
         self._by_id[local.id] = local
         for peer in self.peers.values():
             remote = peer.remotes.find(queue.address.name, queue.name)
-            if remote is not None and peer.state is PeerState.UP:
+            if remote is not None and peer.state is PeerState.UP and peer.may_share(queue.address.name):
                 local.set_taker(peer, remote)
 
     def queue_removed(self, queue: Queue) -> None:
@@ -370,6 +371,8 @@ class Mesh(TurnListener, Companion):
     def demand_changed(self, peer: Peer, remote: RemoteQueue) -> None:
         """Let a peer take from a queue here as it wants to."""
         instance = remote.instance
+        if not peer.may_share(instance.address):
+            return
         local = self._locals.get(instance.queue)
         if local is None and self._passes_on(remote):
             self._make_shell(instance.address, instance.queue)
@@ -413,6 +416,8 @@ class Mesh(TurnListener, Companion):
             or self.is_reserved(envelope.queue)
         ):
             raise ProtocolError(f"the peer has sent a message for '{envelope.address}', which the mesh does not have")
+        if not peer.may_share(envelope.address):
+            raise ProtocolError(f"the peer has sent a message for '{envelope.address}', without the permission mesh")
         message = envelope.message
         queue = self.domain.queues.get(envelope.queue)
         if queue is None:

@@ -11,7 +11,7 @@ A connection that is UP is suspect while the peer is silent: it gets no more mes
 """
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -75,6 +75,8 @@ class Peer:
         self.state: PeerState = PeerState.LOGIN
         self.hello: Hello | None = None
         self.node_id: str = ""
+        self.may_share: Callable[[str], bool] = _always
+        """Tells whether the peer has the right to messages of an address (mesh §4.18)."""
         self.label: str = "mesh"
         """Name of the peer's consumers here, for management."""
         self.remotes: Final = RemoteQueues()
@@ -523,3 +525,7 @@ class Peer:
                     local.end_taker(taker)
                 local.changed()
         self.mesh.peer_lost(self, was, reason)
+
+
+def _always(address: str) -> bool:
+    return True

@@ -61,16 +61,14 @@ class SimConsumer(Sink):
         self._count += 1
         took = simulation.keyed.between(0, self.settle_ms, "settle", self.name, self._count)
         generation = self.generation
-        simulation.at(
-            simulation.now + took, lambda: self.node.run(generation, lambda: self._settle(reference, body))
-        )
+        simulation.at(simulation.now + took, lambda: self.node.run(generation, lambda: self._settle(reference, body)))
 
     def _settle(self, reference: Reference, body: str) -> None:
         if self.is_closed or body not in self._unsettled:
             return
         simulation = self.node.simulation
         self._unsettled.discard(body)
-        if self.release and simulation.keyed.chance(self.release, "release", self.name, body):
+        if self.release and simulation.keyed.chance(self.release, "release", self.name, self._count, body):
             simulation.ledger.released(body)
             self.consumer.settle(reference, RELEASED)
         else:

@@ -69,5 +69,8 @@ class Ledger:
         return [
             body
             for body, entry in self.entries.items()
-            if entry.is_acknowledged and not entry.is_confirmed and not entry.settled_at and (entry.durable or not self.crashes)
+            if entry.is_acknowledged
+            and not entry.is_confirmed
+            and not entry.settled_at
+            and (entry.durable or not self.crashes)
         ]

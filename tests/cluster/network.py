@@ -74,7 +74,10 @@ class End:
         simulation.at(self.last_ms, lambda: self.other.arrive(frame, self))
 
     def arrive(self, frame: bytes, sender: "End") -> None:
-        """Octets have come, unless a cut has swallowed them."""
+        """Octets have come, unless they are held up or a cut has swallowed them."""
+        if self.link.frozen_until > self.link.simulation.now:
+            self.link.simulation.at(self.link.frozen_until, lambda: self.arrive(frame, sender))
+            return
         if self.link.swallows(sender.is_dialled):
             return
         self.frames += 1
@@ -125,6 +128,7 @@ class Link:
         self.simulation = simulation
         self.id = id
         self.is_cut = False
+        self.frozen_until = 0.0
         self._swallows = [False, False]
         self.ends = (End(self, dialler, True), End(self, target, False))
 
@@ -139,10 +143,26 @@ class Link:
         simulation = self.simulation
         for end in self.ends:
             direction = int(end.is_dialled)
-            rest_ms = simulation.keyed.between(0, 20, "cut", self.id, direction)
+            # Now and then one side gives up while what it has sent is still on its way.
+            rest_ms = simulation.keyed.choice([0, 5, 20, 5_000], "cut", self.id, direction)
             simulation.at(simulation.now + rest_ms, lambda direction=direction: self._swallow(direction))
-            notice_ms = simulation.keyed.between(0, 3_000, "notice", self.id, direction)
-            simulation.at(simulation.now + notice_ms, lambda end=end: end.node.run(end.generation, lambda: end.lose("cut")))
+            notice_ms = simulation.keyed.choice([0, 10, 500, 3_000], "notice", self.id, direction)
+            simulation.at(
+                simulation.now + notice_ms, lambda end=end: end.node.run(end.generation, lambda: end.lose("cut"))
+            )
+
+    def give_up(self, node: "Node", ms: float) -> None:
+        """Break for one node only; what it has sent arrives later, and the other side knows nothing of it."""
+        if self.is_cut:
+            return
+        self.is_cut = True
+        simulation = self.simulation
+        self.frozen_until = simulation.now + ms
+        for end in self.ends:
+            notice_ms = 0 if end.node is node else 2 * ms
+            simulation.at(
+                simulation.now + notice_ms, lambda end=end: end.node.run(end.generation, lambda: end.lose("gave up"))
+            )
 
     def _swallow(self, direction: int) -> None:
         self._swallows[direction] = True

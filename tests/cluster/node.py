@@ -190,10 +190,12 @@ class Node:
         self._commits += 1
         generation = self.generation
         keyed = self.simulation.keyed
-        slow = keyed.chance(0.05, "slow", self.name, generation, self._commits)
-        took = keyed.between(20, 200, "disk", self.name, self._commits) if slow else 0.1 + 4 * keyed.number(
-            "disk", self.name, generation, self._commits
-        )
+        key = (self.name, generation, self._commits)
+        # Some disks are slow for as long as the process runs, and all are now and then.
+        if keyed.chance(0.4, "slow disk", self.name, generation) or keyed.chance(0.05, "slow", *key):
+            took: float = keyed.between(20, 700, "disk", *key)
+        else:
+            took = 0.1 + 4 * keyed.number("disk", *key)
         self.jobs.append(job)
 
         def finish() -> None:
@@ -215,7 +217,7 @@ class Node:
         self._dialling.add(other.name)
         generation = self.generation
         self.simulation.dials += 1
-        wait = self.simulation.keyed.between(1, 600, "dial", self.name, self.simulation.dials)
+        wait = self.simulation.keyed.choice([1, 5, 25, 300, 600], "dial", self.name, self.simulation.dials)
         self.simulation.at(self.simulation.now + wait, lambda: self.run(generation, lambda: self._dial(other)))
 
     def _dial(self, other: "Node") -> None:

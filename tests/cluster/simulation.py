@@ -96,7 +96,7 @@ class Simulation:
     def delay(self, link: int, direction: bool, ordinal: int) -> float:
         """How long octets are on their way, now and then much longer."""
         if self.keyed.chance(0.02, "stall", link, direction, ordinal):
-            return self.keyed.between(50, 16 * self.slowest_ms + 50, "stalled", link, direction, ordinal)
+            return self.keyed.between(50, 1_500, "stalled", link, direction, ordinal)
         return 0.1 + self.slowest_ms * self.keyed.number("delay", link, direction, ordinal)
 
     def is_cut_off(self, one: Node, other: Node) -> bool:
@@ -117,6 +117,12 @@ class Simulation:
         for link in list(self.live_links):
             if {link.ends[0].node.name, link.ends[1].node.name} == pair:
                 link.cut()
+
+    def give_up(self, node: Node, other: Node, ms: float) -> None:
+        """Let one node think that the connection is broken, while octets are still on their way."""
+        for link in list(self.live_links):
+            if {link.ends[0].node.name, link.ends[1].node.name} == {node.name, other.name}:
+                link.give_up(node, ms)
 
     def crash(self, node: Node, down_ms: float, lands: bool = False) -> None:
         """Kill a node, and start it again after a time."""
@@ -164,7 +170,9 @@ class Simulation:
         for node in self.nodes:
             if not node.is_running:
                 return False
-            ups = {peer.hello.node_name for peer in node.mesh.peers.values() if peer.state is PeerState.UP and peer.hello}
+            ups = {
+                peer.hello.node_name for peer in node.mesh.peers.values() if peer.state is PeerState.UP and peer.hello
+            }
             wanted = {other.name for other in node.neighbours}
             wanted |= {other.name for other in self.nodes if node in other.neighbours}
             if ups != wanted:
@@ -205,7 +213,11 @@ class Simulation:
                 if not queue.waiting_count or queue.internal:
                     continue
                 for consumer in self.consumers:
-                    if consumer.is_alive and consumer.consumer.queue.name == queue.name and consumer.consumer.credit > 0:
+                    if (
+                        consumer.is_alive
+                        and consumer.consumer.queue.name == queue.name
+                        and consumer.consumer.credit > 0
+                    ):
                         if consumer.consumer.filter is None:
                             found.append(f"{queue.waiting_count} messages of {queue.name} wait at {node.name}")
                             break

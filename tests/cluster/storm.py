@@ -4,6 +4,7 @@ The history is a list of steps that is drawn before it begins. What a step does 
 with some steps left out does in the others what it did before: that is how a failing seed is shrunk (`shrink`).
 """
 
+import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -23,6 +24,19 @@ class Step(NamedTuple):
     index: int
     at_ms: int
     kind: str
+
+
+class Errors(logging.Handler):
+    """Errors that the broker has logged: the mesh causes none."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.texts: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.texts.append(
+            f"logged: {record.getMessage()} {record.exc_info[1]!r}" if record.exc_info else record.getMessage()
+        )
 
 
 class Storm:
@@ -57,6 +71,8 @@ class Storm:
             check_period_ms=5_000,
             connection_ttl_ms=10_000,
         )
+        errors = Errors()
+        logging.getLogger("artemis_py").addHandler(errors)
         try:
             sim.add_nodes(self.nodes_count, config, settings)
             sim.run_for(self.keyed.choice([0, 2_000], "lead"))
@@ -65,7 +81,9 @@ class Storm:
                 sim.at(start + step.at_ms, lambda step=step: self.play(step))
             sim.run_for((self.steps[-1].at_ms if self.steps else 0) + 100)
             self.faults += sim.ledger.violations or self.settle()
+            self.faults += errors.texts
         finally:
+            logging.getLogger("artemis_py").removeHandler(errors)
             sim.close()
         return self.faults
 
@@ -105,16 +123,40 @@ class Storm:
     def fail(self, index: int, node: Node) -> None:
         sim = self.simulation
         other = self.keyed.choice([each for each in sim.nodes if each is not node], "other", index)
-        kind = self.keyed.choice(["cut", "cut", "crash", "crash", "partition", "stop"], "fault", index)
+        kind = self.keyed.choice(["cut", "crash", "twice", "twice", "twice", "partition", "stop"], "fault", index)
         ms = self.keyed.choice([1, 50, 500, 3_000], "ms", index)
         if kind == "cut":
             sim.cut(node, other)
+        elif kind == "twice":
+            self.fail_twice(index, node, other)
         elif kind == "crash":
             sim.crash(node, ms, lands=self.keyed.chance(0.5, "lands", index))
         elif kind == "partition":
             sim.partition(node, other, ms)
         else:
             sim.stop(node, ms * 4)
+
+    def fail_twice(self, index: int, origin: Node, taker: Node) -> None:
+        """Break a connection full of messages, and kill one side after that, perhaps while its disk is still busy."""
+        sim = self.simulation
+        queue = self.keyed.choice(self.queues, "queue", index)
+        if taker.is_running and not taker.is_stopped:
+            sim.consume(taker, queue, 50, settle_ms=300)
+        burst_ms = sim.now + 150
+        for number in range(20):
+            body = f"{index}-{number}"
+            sim.at(burst_ms + number, lambda body=body: sim.send(origin, queue, body, colour="red", number=1))
+        cut_ms = burst_ms + self.keyed.between(0, 100, "cut", index)
+        if self.keyed.chance(0.3, "gives up", index):
+            sim.at(cut_ms, lambda: sim.give_up(origin, taker, self.keyed.choice([100, 800], "late", index)))
+            return
+        if self.keyed.chance(0.5, "at once", index):
+            sim.at(cut_ms, lambda: sim.give_up(origin, taker, 1))
+        else:
+            sim.at(cut_ms, lambda: sim.cut(origin, taker))
+        victim = self.keyed.choice([origin, taker, taker], "victim", index)
+        crash_ms = cut_ms + self.keyed.between(5, 500, "after", index)
+        sim.at(crash_ms, lambda: sim.crash(victim, self.keyed.choice([1, 500], "down", index)))
 
     # -- the end -----------------------------------------------------------------------------------------------
 
@@ -126,14 +168,14 @@ class Storm:
         if not sim.run_until(sim.is_meshed, 120_000):
             return sim.ledger.violations or ["the mesh did not form again"]
         sim.run_for(3_000)
-        if faults := sim.ledger.violations or sim.stranded():
-            return faults
+        if not sim.run_until(lambda: not sim.stranded(), 60_000):
+            return sim.ledger.violations or sim.stranded()
         for consumer in list(sim.consumers):
             sim.close_consumer(consumer)
         for number, queue in enumerate(self.queues):
             sim.consume(self.keyed.choice(sim.nodes, "drain", number), queue, 10_000)
         sim.run_until(lambda: not sim.ledger.missing() and not sim.in_flight(), 120_000)
-        sim.run_for(1_000)
+        sim.run_for(4_000)
         faults = list(sim.ledger.violations)
         if lost := sim.ledger.missing():
             faults.append(f"lost: {lost[:5]} and {len(lost)} in all")

@@ -1,0 +1,137 @@
+"""Faults that are planted into the mesh, to see the simulation find them (mesh §6.1)."""
+
+from collections.abc import Mapping
+from functools import partial
+
+from artemis_py.cluster.claims import OriginChannel
+from artemis_py.cluster.hello import Hello
+from artemis_py.cluster.marks import Marks
+from artemis_py.cluster.mesh import Mesh
+from artemis_py.cluster.peer import Peer
+from artemis_py.core.routing.domain import Domain
+from artemis_py.core.runtime.carrier import PeerConnection
+from artemis_py.core.settings.cluster_config import ClusterConfig
+from tests.cluster.node import FORMATS
+from tests.cluster.simulation import MeshMaker
+
+
+class Planted(Mesh):
+    """A mesh whose peers are of another class."""
+
+    peer_class: type[Peer] = Peer
+
+    def connect(self) -> tuple[Hello, Peer]:
+        hello, peer = super().connect()
+        return hello, self.peer_class(self, peer.number)
+
+
+class EarlyMarks(Planted):
+    """Marks are told before what the former connection brought is committed."""
+
+    class peer_class(Peer):
+        def opened(self, connection: PeerConnection, hello: Mapping[str, object]) -> None:
+            super().opened(connection, hello)
+            self._fenced()
+
+
+class LateMark(Planted):
+    """A mark is not in the commit of its message, but in the one after it."""
+
+    def __init__(self, domain: Domain, config: ClusterConfig, id: str, name: str) -> None:
+        super().__init__(domain, config, id, name, FORMATS)
+
+        class Late(Marks):
+            def set(marks, origin: str, channel: int, number: int) -> None:
+                marks._marks.setdefault(origin, {})[channel] = number
+                marks._storage.when_durable(partial(Marks.set, marks, origin, channel, number))
+
+        self.marks = Late(domain.storage)  # type: ignore[misc]
+
+
+class Unfenced(Planted):
+    """The older connection to the same broker goes on."""
+
+    class peer_class(Peer):
+        def close(self, reason: str, is_duplicate: bool = False) -> None:
+            if reason != "another connection to this broker is newer":
+                super().close(reason, is_duplicate)
+
+
+class EarlySend(Planted):
+    """A message is sent before its claim is in the store."""
+
+    class peer_class(Peer):
+        def save_claims(self) -> None:
+            if self.channel is not None and self.channel.fresh:
+                self._send(self.channel.save_fresh())
+
+
+class EarlyConfirmation(Planted):
+    """A message is confirmed before it is committed."""
+
+    class peer_class(Peer):
+        def flush(self) -> bool:
+            if self.to_confirm:
+                number, self.to_confirm = self.to_confirm, 0
+                self._confirm(number)
+            return super().flush()
+
+
+class ForgottenClaims(Planted):
+    """A broker that starts does not know what it had claimed."""
+
+    def restore(self) -> int:
+        missing = super().restore()
+        for channel in self._channels.values():
+            channel.settle(0)
+        return missing
+
+
+class ForgottenMarks(Planted):
+    """Marks of a channel are forgotten with the connection."""
+
+    class peer_class(Peer):
+        def lost(self, reason: str) -> None:
+            super().lost(reason)
+            for id, _ in self.mesh.marks.of(self.node_id):
+                self.mesh.marks.forget(self.node_id, id)
+
+
+class UnsettledChannel(Planted):
+    """After a break nothing comes back that the peer does not have."""
+
+    def resume(self, peer: Peer, marks: object) -> OriginChannel:
+        current = self._current.get(peer.node_id)
+        if current is not None:
+            current.free(current.next - 1)
+        return super().resume(peer, marks)  # type: ignore[arg-type]
+
+
+class SilentChange(Planted):
+    """A change of demand is not told when it is the last consumer that left."""
+
+    class peer_class(Peer):
+        def _tell(self, records: list[object], local: object) -> None:  # type: ignore[override]
+            count = len(records)
+            super()._tell(records, local)  # type: ignore[arg-type]
+            records[count:] = [each for each in records[count:] if getattr(each, "consumers", 1)]
+
+
+PLANTS: list[type[Planted]] = [
+    EarlyMarks,
+    LateMark,
+    Unfenced,
+    EarlySend,
+    EarlyConfirmation,
+    ForgottenClaims,
+    ForgottenMarks,
+    UnsettledChannel,
+    SilentChange,
+]
+
+
+def maker_of(plant: type[Planted]) -> MeshMaker:
+    """What makes a mesh with this fault."""
+    if plant is LateMark:
+        return plant  # type: ignore[return-value]
+    return lambda domain, config, id, name: plant(domain, config, id, name, FORMATS)
