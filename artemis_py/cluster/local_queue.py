@@ -26,6 +26,9 @@ SPREAD: Final = 1
 KEPT: Final = 2
 """Placement of a queue that needs one broker: its messages stay at the node that took them."""
 
+BUSY_MS: Final = 1000
+"""Time after a message came for which its peer gets a share of the room, and not only a standing grant."""
+
 MAX_GRANT: Final = 1000
 """Most messages of a queue that one peer may have on their way here: enough for a round trip at full rate."""
 
@@ -39,13 +42,15 @@ OFF_DELAY_MS: Final = 1000
 class Told:
     """What one peer was told about a queue, and what it has sent for it, since its connection began."""
 
-    __slots__ = ("demand", "granted", "instance", "is_ready", "received", "share")
+    __slots__ = ("demand", "granted", "instance", "is_ready", "received", "received_ms", "share")
 
     def __init__(self) -> None:
         self.instance: Instance | None = None
         self.demand: Demand | None = None
         self.granted: int = 0
         self.received: int = 0
+        self.received_ms: int = 0
+        """Time at which the last message came."""
         self.share: int = 0
         """Messages that the peer may have on their way here now."""
         self.is_ready: bool = False
@@ -136,28 +141,23 @@ class LocalQueue(Watcher):
     def demand_for(self, peer: "Peer") -> Demand:
         """Return the demand that a peer is told: that of consumers here, and of other peers if it may be passed on."""
         if self.placement != SPREAD or not self.mesh.moves_messages:
-            return Demand(self.id, 0, 0, ())
-        own = self.own_consumers()
-        count = len(own)
-        distance = 1 if own else 0
-        texts: set[str] | None = set()
-        for consumer in own:
-            if consumer.filter is None:
-                texts = None
-                break
-            assert texts is not None
-            texts.add(consumer.filter.text)
+            return Demand(self.id)
+        wants: dict[str, tuple[int, int]] = {}
+        for consumer in self.own_consumers():
+            text = "" if consumer.filter is None else consumer.filter.text
+            wants[text] = (1, wants.get(text, (1, 0))[1] + 1)
         for other, taker in self.takers.items():
-            demand = taker.demand
-            if other is peer or demand.distance >= self.mesh.config.max_hops or peer.node_id == other.node_id:
-                continue
-            count += demand.consumers
-            distance = distance or demand.distance + 1
-            texts = None if texts is None or demand.selectors is None else texts | set(demand.selectors)
-        if texts is not None and len(texts) > self.mesh.config.interest_detail:
-            texts = None
-        selectors = None if texts is None else tuple(sorted(texts))
-        return self._linger(Demand(self.id, min(count, MAX_WEIGHT), distance, selectors))
+            if other is not peer:
+                for text, distance, count in taker.demand.wants:
+                    known = wants.get(text)
+                    # The nearest counts. What only comes round in circles gets farther each time, and ends.
+                    if distance < self.mesh.config.max_hops and (known is None or (distance + 1, -count) < known):
+                        wants[text] = (distance + 1, count)
+        if len(wants) > self.mesh.config.interest_detail:
+            distances, counts = zip(*wants.values(), strict=True)
+            wants = {"": (min(distances), sum(counts))}
+        told = [(text, distance, min(count, MAX_WEIGHT)) for text, (distance, count) in sorted(wants.items())]
+        return self._linger(Demand(self.id, tuple(told)))
 
     def _linger(self, demand: Demand) -> Demand:
         """Return the last demand for a moment after the last consumer has left."""
@@ -213,8 +213,8 @@ class LocalQueue(Watcher):
     def divide(self) -> None:
         """Decide how many messages each peer may have on their way here.
 
-        Peers that have messages and wait share the room; the others have a few each, so that the first message of a
-        quiet queue need not ask.
+        Peers that have messages and wait, or that have just sent some, share the room. The others have a few each, so
+        that the first message of a quiet queue need not ask.
         """
         if self.queue.dispatch.is_ready:
             # Its consumers are about to get more of what waits here: their room is not known before.
@@ -226,14 +226,22 @@ class LocalQueue(Watcher):
             return
         self._turn = (self._turn + 1) % len(peers)
         peers = peers[self._turn :] + peers[: self._turn]
-        ready = sum(self.told[peer].is_ready for peer in peers)
+        now_ms = self.queue.dispatcher.now_ms
+        busy: set[Peer] = set()
+        for peer in peers:
+            told = self.told[peer]
+            if told.is_ready:
+                busy.add(peer)
+            elif told.received and now_ms < told.received_ms + BUSY_MS:
+                busy.add(peer)
+                self.wake_at(told.received_ms + BUSY_MS)
         first = True
         for peer in peers:
             room = self.room_for(peer)
             told = self.told[peer]
-            if told.is_ready:
+            if peer in busy:
                 # The rest of the division goes to the first in turn.
-                told.share = min(room // ready + (room % ready if first else 0), MAX_GRANT)
+                told.share = min(room // len(busy) + (room % len(busy) if first else 0), MAX_GRANT)
                 first = False
             else:
                 told.share = min(self.mesh.config.standing_grant, room // len(peers))
@@ -258,7 +266,9 @@ class LocalQueue(Watcher):
             self.end_taker(taker)
             taker = None
         if wanted and taker is None:
-            self.takers[peer] = Taker(self, peer, remote)
+            taker = self.takers[peer] = Taker(self, peer, remote)
+            if self._keeps_what_waits:
+                taker.restrict(False, self.queue.next_sequence - 1, 0)
         elif taker is not None:
             taker.update()
         self.changed()
@@ -294,7 +304,7 @@ class LocalQueue(Watcher):
             if delay_ms is None:
                 delay_ms = OFF_DELAY_MS
             return delay_ms >= 0 and self._may_redistribute(taker, delay_ms, now_ms)
-        if delay_ms is not None and delay_ms < 0:
+        if self._keeps_what_waits:
             if taker.unused <= 0:
                 # What waits now stays; the next grant is for what comes after it.
                 taker.restrict(False, self.queue.next_sequence - 1, 0)
@@ -306,6 +316,12 @@ class LocalQueue(Watcher):
             self.wake_at(self._alone_since_ms + delay_ms)
             return False
         return True
+
+    @property
+    def _keeps_what_waits(self) -> bool:
+        """Whether only messages that come while a peer has a grant are handed over."""
+        delay_ms = self.queue.address.settings.redistribution_delay
+        return self.mesh.config.load_balancing is LoadBalancing.ON_DEMAND and delay_ms is not None and delay_ms < 0
 
     def _may_redistribute(self, taker: Taker, delay_ms: int, now_ms: int) -> bool:
         """Let a taker have what no consumer here has wanted for the delay.

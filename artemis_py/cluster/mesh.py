@@ -434,6 +434,7 @@ class Mesh(TurnListener, Companion):
             told = local.told.get(peer)
             if told is not None:
                 told.received += 1
+                told.received_ms = self.now_ms
             local.changed()
 
     def _put_aside(self, envelope: Envelope) -> None:

@@ -12,6 +12,7 @@ A batch is a sequence of records, all that one iteration of the loop has to tell
     str     u32 length, UTF-8
     Texts   u16 count (65535: None), then each as str
     Marks   u32 count, then each u64 channel, u64 number
+    Wants   u16 count, then each u8 distance, u8 consumers, str
 
 All values are absolute, so a record that comes twice or late does no harm. A later version may add fields at the end,
 which an earlier one passes over. Unknown records are passed over as well, unless their number is 128 or more: these
@@ -41,9 +42,11 @@ _U16: Final = Struct(">H")
 _U32: Final = Struct(">I")
 _U64: Final = Struct(">Q")
 _MARK: Final = Struct(">QQ")
+_WANT: Final = Struct(">BB")
 
 Texts = tuple[str, ...] | None
 Marks = tuple[tuple[int, int], ...]
+Wants = tuple[tuple[str, int, int], ...]
 
 
 @frozen
@@ -121,12 +124,19 @@ class Demand(Record):
 
     number: ClassVar[int] = 21
     id: int
-    consumers: int
-    """Number of consumers with room, of which at most 64 are told; 0: there is no demand."""
-    distance: int
-    """1 if one of them is attached at the sender; else how many nodes away the nearest is."""
-    selectors: Texts
-    """A message is wanted if one of these matches it; None: all are wanted."""
+    wants: Wants = ()
+    """For each selector: its text (empty: any message), how many nodes away the nearest such consumer is (1: it is the
+    sender's own), and how many consumers there are at that distance, of which at most 64 are told."""
+
+    @property
+    def consumers(self) -> int:
+        """Number of consumers; 0: there is no demand."""
+        return sum([consumers for _, _, consumers in self.wants])
+
+    @property
+    def distance(self) -> int:
+        """How many nodes away the nearest consumer is."""
+        return min([distance for _, distance, _ in self.wants], default=0)
 
 
 @frozen
@@ -259,6 +269,11 @@ def _write(parts: list[bytes], kind: Any, value: Any) -> None:
     elif kind == Marks:
         parts.append(_U32.pack(len(value)))
         parts.extend([_MARK.pack(channel, mark) for channel, mark in value])
+    elif kind == Wants:
+        parts.append(_U16.pack(len(value)))
+        for text, distance, consumers in value:
+            parts.append(_WANT.pack(distance, consumers))
+            _write_text(parts, text)
     elif value is None:
         parts.append(_U16.pack(_NONE))
     else:
@@ -285,6 +300,8 @@ def _read(kind: Any, body: bytes, offset: int) -> tuple[object, int]:
             raise error("more marks than octets")
         stop = offset + count * _MARK.size
         return tuple([_MARK.unpack_from(body, at) for at in range(offset, stop, _MARK.size)]), stop
+    if kind == Wants:
+        return _read_wants(body, offset)
     texts: list[str] = []
     count = _U16.unpack_from(body, offset)[0]
     offset += 2
@@ -294,6 +311,17 @@ def _read(kind: Any, body: bytes, offset: int) -> tuple[object, int]:
         text, offset = _read_text(body, offset)
         texts.append(text)
     return tuple(texts), offset
+
+
+def _read_wants(body: bytes, offset: int) -> tuple[Wants, int]:
+    wants: list[tuple[str, int, int]] = []
+    count: int = _U16.unpack_from(body, offset)[0]
+    offset += 2
+    for _ in range(count):
+        distance, consumers = _WANT.unpack_from(body, offset)
+        text, offset = _read_text(body, offset + 2)
+        wants.append((text, distance, consumers))
+    return tuple(wants), offset
 
 
 def _read_text(body: bytes, offset: int) -> tuple[str, int]:

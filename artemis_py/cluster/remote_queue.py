@@ -21,7 +21,7 @@ class RemoteQueue:
 
     def __init__(self, instance: Instance) -> None:
         self.instance: Instance = instance
-        self.demand: Demand = Demand(instance.id, 0, 0, ())
+        self.demand: Demand = Demand(instance.id)
         self.granted: int = 0
         """Messages that may be handed over, counted from the begin of the connection."""
         self.handed: int = 0
@@ -114,7 +114,7 @@ class RemoteQueues:
         self._count(remote, -1)
         del self._queues[remote.instance.id]
         del self._ids[remote.instance.address, remote.instance.queue]
-        remote.demand = Demand(remote.instance.id, 0, 0, ())
+        remote.demand = Demand(remote.instance.id)
 
     def _count(self, remote: RemoteQueue, difference: int = 1) -> None:
         self.count += difference

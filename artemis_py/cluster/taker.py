@@ -47,7 +47,8 @@ class Taker(Sink):
         self.demand: Demand = remote.demand
         self.is_ready: bool = False
         """Whether messages wait for it that it has no grant for."""
-        self._selectors: list[Filter] | None = _parse(self.demand)
+        self._wanted: list[tuple[Filter | None, int]] = _parse(self.demand)
+        """What the peer's consumers want (None: everything), and how far away they are."""
         self._cursor: SelectiveCursor = SelectiveCursor()
         self._waits: Final[dict[int, int]] = {}
         """Time at which a message may move again, by its sequence."""
@@ -85,12 +86,13 @@ class Taker(Sink):
     def update(self) -> None:
         """Note what the peer's consumers want now."""
         demand = self.remote.demand
-        changed = demand.selectors != self.demand.selectors
+        changed = demand.wants != self.demand.wants
         self.demand = demand
         self.consumer.extra_turns = _extra_turns(demand)
         if changed:
-            self._selectors = _parse(demand)
-            self.examine_again()
+            before, self._wanted = self._wanted, _parse(demand)
+            if not set(self._wanted) <= set(before):
+                self.examine_again()
 
     @property
     def unused(self) -> int:
@@ -157,19 +159,28 @@ class Taker(Sink):
             return False
         if message.has_group or message.large is not None:
             return False
-        if self._selectors is not None and not any(each.matches(source) for each in self._selectors):
+        distance = self._distance(source)
+        if not distance:
             return False
         if self._unmatched_only and self.local.has_own_consumer_for(source):
             return False
         if message.extra is None or not isinstance(source, Reference):
             return True
         path = path_of(message)
-        return not path or self._may_move(source, path)
+        return not path or self._may_move(source, path, distance)
 
-    def _may_move(self, reference: Reference, path: tuple[str, ...]) -> bool:
+    def _distance(self, source: Lookup) -> int:
+        """Return how far away the nearest consumer is that wants a message; 0: nobody does."""
+        found = 0
+        for selector, distance in self._wanted:
+            if (not found or distance < found) and (selector is None or selector.matches(source)):
+                found = distance
+        return found
+
+    def _may_move(self, reference: Reference, path: tuple[str, ...], distance: int) -> bool:
         """Tell whether a message that was handed over before may move now: it must not run in circles."""
         returns = self.peer.node_id in path
-        if returns and self.demand.distance > 1:
+        if returns and distance > 1:
             return False
         if not returns and len(path) <= FREE_MOVES:
             return True
@@ -203,14 +214,15 @@ class Taker(Sink):
         self.local.end_taker(self)
 
 
-def _parse(demand: Demand) -> list[Filter] | None:
-    """Return the selectors of a demand; None, so everything, if this broker does not understand one of them."""
-    if demand.selectors is None:
-        return None
-    try:
-        return [parse_filter(text) for text in demand.selectors]
-    except InvalidFilter:
-        return None
+def _parse(demand: Demand) -> list[tuple[Filter | None, int]]:
+    """Return what a demand wants. A selector that this broker does not understand counts as "everything"."""
+    wanted: list[tuple[Filter | None, int]] = []
+    for text, distance, _ in demand.wants:
+        try:
+            wanted.append((parse_filter(text) if text else None, distance))
+        except InvalidFilter:
+            wanted.append((None, distance))
+    return wanted
 
 
 def _extra_turns(demand: Demand) -> int:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from artemis_py.core.messages.builtin_format import plain_message
 from artemis_py.core.messages.view import MessageView
-from artemis_py.core.queues.consumer import ACCEPTED, RELEASED, Consumer, Sink
+from artemis_py.core.queues.consumer import ACCEPTED, FAILED, RELEASED, Consumer, Sink
 from artemis_py.core.queues.reference import Reference
 from artemis_py.core.selectors.filter import parse_filter
 
@@ -37,7 +37,7 @@ class SimConsumer(Sink):
         self.is_closed = False
         self.bodies: list[str] = []
         """What it got, in order."""
-        self._unsettled: set[str] = set()
+        self._unsettled: dict[str, Reference] = {}
         self._count = 0
         self.consumer: Consumer = node.session.consume(
             node.queue(queue), self, None if selector is None else parse_filter(selector)
@@ -57,7 +57,7 @@ class SimConsumer(Sink):
         body = str(reference.message.view.body)
         self.bodies.append(body)
         simulation.ledger.delivered(body, self)
-        self._unsettled.add(body)
+        self._unsettled[body] = reference
         self._count += 1
         took = simulation.keyed.between(0, self.settle_ms, "settle", self.name, self._count)
         generation = self.generation
@@ -67,7 +67,7 @@ class SimConsumer(Sink):
         if self.is_closed or body not in self._unsettled:
             return
         simulation = self.node.simulation
-        self._unsettled.discard(body)
+        del self._unsettled[body]
         if self.release and simulation.keyed.chance(self.release, "release", self.name, self._count, body):
             simulation.ledger.released(body)
             self.consumer.settle(reference, RELEASED)
@@ -77,6 +77,14 @@ class SimConsumer(Sink):
             self.node.store.when_durable(lambda: simulation.ledger.confirmed(body))
         if self.window:
             self.consumer.grant(min(self.consumer.credit + 1, self.window))
+
+    def fail(self) -> None:
+        """Give everything back as a failed attempt, and ask for as much again."""
+        unsettled, self._unsettled = self._unsettled, {}
+        for body, reference in unsettled.items():
+            self.node.simulation.ledger.released(body)
+            self.consumer.settle(reference, FAILED)
+        self.consumer.grant(self.window)
 
     def close(self) -> None:
         """Detach; what is not settled goes back."""
@@ -96,12 +104,15 @@ class SimConsumer(Sink):
         self.is_closed = True
 
 
-def send(node: "Node", queue: str, body: str, durable: bool = True, **properties: object) -> None:
+def send(
+    node: "Node", queue: str, body: str, durable: bool = True, has_group: bool = False, **properties: object
+) -> None:
     """Send a message at a node, which acknowledges it when it is durable."""
     ledger = node.simulation.ledger
     ledger.sent(body, durable, node.name)
     message = plain_message(queue, MessageView(body=body, properties=dict(properties)))
     message.durable = durable
+    message.has_group = has_group
     node.queue(queue)
     node.domain.route(message, node.domain.addresses[queue])
     node.store.when_durable(lambda: ledger.acknowledged(body))

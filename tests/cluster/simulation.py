@@ -37,6 +37,8 @@ class Simulation:
         self.live_links: set[Link] = set()
         self.all_links: list[Link] = []
         self.slowest_ms = 20
+        self.stalls = 0.02
+        """Share of what is sent that takes much longer than the rest."""
         self._cut_off: set[frozenset[str]] = set()
         self._heap: list[tuple[float, int, Callable[[], object]]] = []
         self._planned = 0
@@ -95,7 +97,7 @@ class Simulation:
 
     def delay(self, link: int, direction: bool, ordinal: int) -> float:
         """How long octets are on their way, now and then much longer."""
-        if self.keyed.chance(0.02, "stall", link, direction, ordinal):
+        if self.keyed.chance(self.stalls, "stall", link, direction, ordinal):
             return self.keyed.between(50, 1_500, "stalled", link, direction, ordinal)
         return 0.1 + self.slowest_ms * self.keyed.number("delay", link, direction, ordinal)
 
@@ -151,8 +153,8 @@ class Simulation:
 
     # -- clients -----------------------------------------------------------------------------------------------
 
-    def send(self, node: Node, queue: str, body: str, durable: bool = True, **properties: object) -> None:
-        node.run(node.generation, lambda: send(node, queue, body, durable, **properties))
+    def send(self, node: Node, queue: str, body: str, **options: object) -> None:
+        node.run(node.generation, lambda: send(node, queue, body, **options))  # type: ignore[arg-type]
 
     def consume(self, node: Node, queue: str, credit: int = 10, **options: object) -> SimConsumer:
         found: list[SimConsumer] = []

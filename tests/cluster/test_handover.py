@@ -1,37 +1,372 @@
-"""Messages go from a queue of one broker to a consumer of another."""
+"""What clients see of hand-over: rows of the checklist in the reference (mesh §8)."""
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections import Counter
 
 import pytest
 
+from artemis_py.core.settings.address_settings import AddressSettings, FullPolicy
+from artemis_py.core.settings.cluster_config import ClusterConfig, LoadBalancing, Scope
+from tests.cluster.node import Node
 from tests.cluster.simulation import Simulation
 
 
-@pytest.fixture
-def simulate(folder: Path) -> Iterator[Callable[[int], Simulation]]:
-    made: list[Simulation] = []
-
-    def make(seed: int = 1) -> Simulation:
-        made.append(Simulation(seed, folder / str(len(made))))
-        return made[-1]
-
-    yield make
-    for simulation in made:
-        simulation.close()
-
-
-def test_message_goes_to_the_consumer_of_another_broker(simulate: Callable[[int], Simulation]) -> None:
-    sim = simulate(1)
-    a, b = sim.add_nodes(2)
+def meshed(sim: Simulation, count: int, **options: object) -> list[Node]:
+    """Nodes that are connected."""
+    settings = options.pop("settings", None)
+    ties = options.pop("ties", None)
+    config = ClusterConfig(name="mesh", **options)  # type: ignore[arg-type]
+    nodes = sim.add_nodes(count, config, settings, ties)  # type: ignore[arg-type]
     assert sim.run_until(sim.is_meshed)
+    return nodes
+
+
+def send_all(sim: Simulation, node: Node, queue: str, count: int, prefix: str = "m", **properties: object) -> list[str]:
+    """Messages in order; what they are called."""
+    bodies = [f"{prefix}{number}" for number in range(count)]
+    for body in bodies:
+        sim.send(node, queue, body, **properties)
+    return bodies
+
+
+def send_if_room(sim: Simulation, node: Node, queue: str, body: str) -> None:
+    """Send a message, unless the address is full."""
+    address = node.domain.addresses.get(queue)
+    if address is None or not address.account.is_full:
+        sim.send(node, queue, body)
+
+
+def is_done(sim: Simulation) -> bool:
+    """Whether all is consumed and settled."""
+    return all(entry.is_confirmed for entry in sim.ledger.entries.values()) and not sim.in_flight()
+
+
+def test_message_goes_to_the_consumer_of_another_broker(sim: Simulation) -> None:
+    """C1, in the core: the queue is created at either end first."""
+    a, b = meshed(sim, 2)
     sim.send(a, "q", "first")
     consumer = sim.consume(b, "q")
+    early = sim.consume(b, "other")
+    sim.run_for(1_000)
+    sim.send(a, "other", "second")
 
-    sim.run_for(2_000)
-
+    assert sim.run_until(lambda: is_done(sim))
     assert consumer.bodies == ["first"]
-    assert sim.ledger.missing() == []
-    assert sim.ledger.violations == []
+    assert early.bodies == ["second"]
     assert sim.table_faults() == []
-    assert sim.in_flight() == 0
+
+
+@pytest.mark.parametrize(("here", "there"), [(1, 1), (1, 9)])
+def test_consumers_of_both_brokers_share_as_if_they_were_at_one(sim: Simulation, here: int, there: int) -> None:
+    """C2, where no octets are held up."""
+    sim.stalls = 0.0
+    a, b = meshed(sim, 2)
+    local = [sim.consume(a, "q", 100, settle_ms=0) for _ in range(here)]
+    remote = [sim.consume(b, "q", 100, settle_ms=0) for _ in range(there)]
+    sim.run_for(2_000)
+    for number in range(2_000):
+        sim.at(sim.now + number * 5, lambda body=f"m{number}": sim.send(a, "q", body))
+
+    assert sim.run_until(lambda: len(sim.ledger.entries) == 2_000 and is_done(sim))
+    share = sum(len(each.bodies) for each in remote) / 2_000
+    assert share == pytest.approx(there / (here + there), abs=0.1)
+    assert sum(len(each.bodies) for each in local + remote) == 2_000
+
+
+def test_nothing_crosses_without_a_consumer(sim: Simulation) -> None:
+    """C3, and C22 for a consumer without credit."""
+    a, b, _ = meshed(sim, 3)
+    sim.consume(b, "q", 0)
+    send_all(sim, a, "q", 100)
+    sim.run_for(10_000)
+
+    assert sim.transfers == 0
+    assert a.queue("q").waiting_count == 100
+
+
+def test_consumer_with_credit_for_one_attracts_one(sim: Simulation) -> None:
+    """C22."""
+    a, b, c = meshed(sim, 3)
+    sim.consume(b, "q", 1, settle_ms=3_600_000)
+    sim.run_for(2_000)
+    send_all(sim, a, "q", 50)
+    send_all(sim, c, "q", 50, "other")
+    sim.run_for(10_000)
+
+    queue = b.queue("q")
+    assert queue.delivering_count == 1
+    assert queue.waiting_count <= 1
+
+
+def test_off_keeps_messages(sim: Simulation) -> None:
+    """C7, for anycast."""
+    a, b = meshed(sim, 2, load_balancing=LoadBalancing.OFF)
+    sim.consume(b, "q")
+    send_all(sim, a, "q", 10)
+    sim.run_for(10_000)
+
+    assert sim.transfers == 0
+    assert a.queue("q").waiting_count == 10
+
+
+def test_off_with_redistribution_waits_for_the_delay(sim: Simulation) -> None:
+    """C8: nothing crosses while a consumer here matches; everything does after the delay without one."""
+    settings = AddressSettings(redistribution_delay=2_000)
+    a, b = meshed(sim, 2, load_balancing=LoadBalancing.OFF_WITH_REDISTRIBUTION, settings=settings)
+    remote = sim.consume(b, "q", 100)
+    local = sim.consume(a, "q", 0)
+    sim.run_for(1_000)
+    send_all(sim, a, "q", 20)
+    sim.run_for(10_000)
+    assert sim.transfers == 0
+
+    sim.close_consumer(local)
+    sim.run_for(1_500)
+    assert sim.transfers == 0
+    assert sim.run_until(lambda: is_done(sim), 5_000)
+    assert len(remote.bodies) == 20
+
+
+def test_off_with_redistribution_moves_what_no_consumer_here_wants(sim: Simulation) -> None:
+    """C8 and C20: by message, not by queue."""
+    settings = AddressSettings(redistribution_delay=1_000)
+    a, b = meshed(sim, 2, load_balancing=LoadBalancing.OFF_WITH_REDISTRIBUTION, settings=settings)
+    remote = sim.consume(b, "q", 100)
+    local = sim.consume(a, "q", 0, selector="colour = 'red'")
+    sim.run_for(1_000)
+    send_all(sim, a, "q", 10, "red", colour="red")
+    blue = send_all(sim, a, "q", 10, "blue", colour="blue")
+    sim.run_for(10_000)
+
+    assert remote.bodies == blue
+    assert a.queue("q").waiting_count == 10
+    assert local.bodies == []
+
+
+def test_explicit_delay_of_minus_one_keeps_what_waits(sim: Simulation) -> None:
+    """C9: only what arrives while a taker has a grant is handed over."""
+    a, b = meshed(sim, 2, settings=AddressSettings(redistribution_delay=-1))
+    send_all(sim, a, "q", 10, "old")
+    sim.run_for(1_000)
+    remote = sim.consume(b, "q", 100)
+    sim.run_for(5_000)
+    assert remote.bodies == []
+
+    send_all(sim, a, "q", 5, "new")
+    sim.run_for(5_000)
+    assert remote.bodies == [f"new{number}" for number in range(5)]
+    assert a.queue("q").waiting_count == 10
+
+
+def test_delay_gives_a_consumer_here_time_to_return(sim: Simulation) -> None:
+    """ON_DEMAND with a redistribution delay."""
+    a, b = meshed(sim, 2, settings=AddressSettings(redistribution_delay=3_000))
+    remote = sim.consume(b, "q", 100)
+    local = sim.consume(a, "q", 1)
+    sim.close_consumer(local)
+    sim.run_for(500)
+    send_all(sim, a, "q", 10)
+    sim.run_for(1_500)
+    assert remote.bodies == []
+
+    assert sim.run_until(lambda: is_done(sim), 5_000)
+    assert len(remote.bodies) == 10
+
+
+@pytest.mark.parametrize(("hops", "arrives"), [(0, 0), (1, 0), (2, 10)])
+def test_chain_is_as_long_as_max_hops_says(sim: Simulation, hops: int, arrives: int) -> None:
+    """C17."""
+    a, _, c = meshed(sim, 3, max_hops=hops, ties=[(0, 1), (1, 2)])
+    consumer = sim.consume(c, "q", 100)
+    sim.run_for(2_000)
+    send_all(sim, a, "q", 10)
+    sim.run_for(10_000)
+
+    assert len(consumer.bodies) == arrives
+
+
+def test_ring_with_several_ways_delivers_once(sim: Simulation) -> None:
+    """C18."""
+    a, b, c, d = meshed(sim, 4, max_hops=3, ties=[(0, 1), (1, 2), (2, 3), (3, 0)])
+    consumers = [sim.consume(node, "q", 20) for node in (a, c)]
+    sim.run_for(2_000)
+    for node in (a, b, c, d):
+        send_all(sim, node, "q", 200, node.name)
+
+    assert sim.run_until(lambda: is_done(sim))
+    assert sum(len(each.bodies) for each in consumers) == 800
+    assert sim.table_faults() == []
+
+
+def test_selectors_decide_what_crosses(sim: Simulation) -> None:
+    """C19: only what a consumer elsewhere wants moves, once, and the rest stays where it was sent."""
+    a, b, c = meshed(sim, 3)
+    red = sim.consume(a, "q", 50, selector="colour = 'red'")
+    blue = sim.consume(b, "q", 50, selector="colour = 'blue'")
+    sim.run_for(2_000)
+    for node in (a, b, c):
+        for colour in ("red", "blue", "green"):
+            send_all(sim, node, "q", 100, f"{node.name}-{colour}-", colour=colour)
+    sim.run_for(30_000)
+
+    assert Counter(body.split("-")[1] for body in red.bodies) == {"red": 300}
+    assert Counter(body.split("-")[1] for body in blue.bodies) == {"blue": 300}
+    assert [node.queue("q").waiting_count for node in (a, b, c)] == [100, 100, 100]
+    assert sim.transfers == 400
+
+
+def test_consumer_without_selector_beside_one_with(sim: Simulation) -> None:
+    """C19: Artemis takes the selectors of some for those of all."""
+    a, b = meshed(sim, 2)
+    picky = sim.consume(b, "q", 50, selector="colour = 'red'")
+    anything = sim.consume(b, "q", 50)
+    sim.run_for(2_000)
+    send_all(sim, a, "q", 100, colour="green")
+
+    assert sim.run_until(lambda: is_done(sim))
+    assert len(anything.bodies) == 100
+    assert picky.bodies == []
+
+
+def test_unmatched_message_moves_to_demand_that_was_there_before(sim: Simulation) -> None:
+    """C20, within a second."""
+    a, b = meshed(sim, 2)
+    sim.consume(a, "q", 50, selector="colour = 'red'")
+    blue = sim.consume(b, "q", 50, selector="colour = 'blue'")
+    sim.run_for(2_000)
+    sim.send(a, "q", "one", colour="blue")
+    sim.run_for(1_000)
+
+    assert blue.bodies == ["one"]
+
+
+def test_many_selectors_strand_nothing(sim: Simulation) -> None:
+    """C21: with more than are told, everything may come, and what nobody wants there goes on."""
+    a, b, c = meshed(sim, 3)
+    for number in range(40):
+        sim.consume(b if number % 2 else c, "q", 5, selector=f"number = {number}")
+    sim.run_for(2_000)
+    for number in range(200):
+        sim.send(a, "q", f"m{number}", number=number % 40)
+
+    assert sim.run_until(lambda: is_done(sim), 300_000)
+
+
+def test_receive_loop_makes_progress(sim: Simulation) -> None:
+    """C23, in the core: attach with one credit, wait 10 ms, detach, against a backlog elsewhere."""
+    a, b = meshed(sim, 2)
+    send_all(sim, a, "q", 50)
+    sim.run_for(1_000)
+    consumers = []
+    for _ in range(400):
+        consumer = sim.consume(b, "q", 1, settle_ms=0)
+        sim.run_for(10)
+        sim.close_consumer(consumer)
+        sim.run_for(5)
+        consumers.append(consumer)
+
+    got = sum(len(each.bodies) for each in consumers)
+    assert got >= 10
+    assert sim.transfers <= got + 1
+
+
+def test_stopped_process_holds_at_most_what_was_granted(sim: Simulation) -> None:
+    """C24: the others go on."""
+    a, b, c = meshed(sim, 3, check_period_ms=3_000)
+    sim.consume(b, "q", 10)
+    here = sim.consume(c, "q", 10)
+    sim.run_for(2_000)
+    sim.stop(b, 50_000)
+    send_all(sim, a, "q", 500)
+    sim.run_for(20_000)
+
+    assert sum(len(channel.claims) for channel in a.mesh._channels.values()) <= 10
+    assert len(here.bodies) >= 490
+    assert sim.run_until(lambda: is_done(sim), 120_000)
+
+
+def test_order_of_a_producer_is_kept_across_breaks(sim: Simulation) -> None:
+    """One queue that is consumed at one other node (mesh §4.14), while connections break and nodes die."""
+    a, b = meshed(sim, 2)
+    bodies = [f"m{number}" for number in range(600)]
+    consumer = sim.consume(b, "q", 1_000, settle_ms=5)
+    for number, body in enumerate(bodies):
+        sim.at(sim.now + number * 10, lambda body=body: sim.send(a, "q", body))
+    for number in range(8):
+        sim.at(sim.now + 500 + number * 700, lambda: sim.cut(a, b))
+
+    assert sim.run_until(lambda: len(sim.ledger.entries) == 600 and is_done(sim), 120_000)
+    assert consumer.bodies == bodies
+
+
+def test_attempts_count_over_brokers(sim: Simulation) -> None:
+    """C40: what failed at one broker counts at the next; the tenth failure is the last."""
+    settings = AddressSettings(max_delivery_attempts=6, dead_letter_address="DLQ")
+    a, b = meshed(sim, 2, settings=settings)
+    sim.send(a, "q", "m")
+    for node in (a, b, a):
+        failing = sim.consume(node, "q", 1, settle_ms=3_600_000)
+        assert sim.run_until(lambda failing=failing: len(failing.bodies) == 1)
+        for _ in range(2):
+            node.run(node.generation, failing.fail)
+            sim.run_for(200)
+        sim.close_consumer(failing)
+        sim.run_for(1_000)
+
+    assert [node.queue("q").messages_killed for node in (a, b)] == [1, 0]
+
+
+def test_queue_that_needs_one_broker_stays(sim: Simulation) -> None:
+    """A kind of queue that cannot be spread: peers are told that it is kept, and nothing crosses."""
+    a, b = meshed(sim, 2)
+    a.run(a.generation, lambda: a.queue("q", exclusive=True))
+    sim.consume(b, "q")
+    send_all(sim, a, "q", 10)
+    sim.run_for(5_000)
+
+    assert sim.transfers == 0
+    (peer,) = b.mesh.peers.values()
+    (remote,) = list(peer.remotes)
+    assert remote.instance.placement == 2
+
+
+def test_messages_of_a_group_stay(sim: Simulation) -> None:
+    """A message with a group id needs one broker; others of its queue are handed over."""
+    a, b = meshed(sim, 2)
+    consumer = sim.consume(b, "q")
+    sim.run_for(1_000)
+    for number in range(5):
+        sim.send(a, "q", f"grouped{number}", has_group=True)
+        sim.send(a, "q", f"free{number}")
+    sim.run_for(5_000)
+
+    assert consumer.bodies == [f"free{number}" for number in range(5)]
+    assert a.queue("q").waiting_count == 5
+
+
+def test_scope_bounds_what_is_told_and_moved(sim: Simulation) -> None:
+    """C11: an address out of scope is neither told nor handed over."""
+    a, b = meshed(sim, 2, scope=Scope(("orders.",), ("orders.test",)))
+    inside = sim.consume(b, "orders.eu")
+    outside = [sim.consume(b, name) for name in ("orders.test.1", "payments")]
+    sim.run_for(1_000)
+    for name in ("orders.eu", "orders.test.1", "payments"):
+        sim.send(a, name, name)
+    sim.run_for(5_000)
+
+    assert inside.bodies == ["orders.eu"]
+    assert [each.bodies for each in outside] == [[], []]
+    assert [local.queue.name for local in b.mesh.locals()] == ["orders.eu"]
+
+
+def test_full_address_grants_nothing(sim: Simulation) -> None:
+    """C43 with FAIL: messages stay at their origin while the taker's address is full."""
+    settings = AddressSettings(max_size_messages=20, address_full_policy=FullPolicy.FAIL)
+    a, b = meshed(sim, 2, settings=settings)
+    slow = sim.consume(b, "q", 1_000, settle_ms=3_600_000)
+    sim.run_for(1_000)
+    for number in range(100):
+        sim.at(sim.now + number * 50, lambda body=f"m{number}": send_if_room(sim, a, "q", body))
+    sim.run_for(20_000)
+
+    assert len(slow.bodies) <= 20 + 10
+    assert b.queue("q").message_count <= 20 + 10
