@@ -343,6 +343,9 @@ class Mesh(TurnListener, Companion):
         self.members[member.node_id] = member
         value = json.dumps([member.name, list(member.urls), member.incarnation]).encode()
         self.storage.save_record(MEMBERS, member.node_id.encode(), value)
+        if known is None:
+            for peer in self.peers.values():
+                peer.tell_member(Member(member.node_id, member.name, member.urls))
         self.on_member(member)
 
     # -- queues ------------------------------------------------------------------------------------------------

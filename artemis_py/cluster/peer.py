@@ -456,6 +456,11 @@ class Peer:
             self._check_up()
         return bool(self.untold) and not self._is_blocked
 
+    def tell_member(self, member: Member) -> None:
+        """Tell about a member that was not known when the snapshot was told."""
+        if self.state in (PeerState.SYNCING, PeerState.UP) and member.node_id != self.node_id:
+            self._say(member)
+
     def tell_later(self, local: LocalQueue) -> None:
         """Tell about a queue at the end of this iteration."""
         if self.state in (PeerState.SYNCING, PeerState.UP):

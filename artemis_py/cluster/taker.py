@@ -124,6 +124,8 @@ class Taker(Sink):
         """Use the grant, or find out whether messages wait for one; True: examine more in the next iteration."""
         self._let_go(now_ms)
         credit = max(self.unused, 0) if is_open else 0
+        if is_open:
+            self.consumer.unblock()
         if credit != self.consumer.credit:
             self.consumer.grant(credit)
         if credit > 0 or not is_open:
@@ -205,6 +207,8 @@ class Taker(Sink):
         self.remote.handed += 1
         self._waits.pop(reference.sequence, None)
         self.peer.claim(reference)
+        if not self.peer.may_claim:
+            self.consumer.block()
 
     def drained(self) -> None:
         """Do nothing: a taker never drains."""

@@ -28,6 +28,7 @@ class Simulation:
         self.make_mesh = maker
         self.now: float = float(START_MS)
         self.nodes: list[Node] = []
+        self.settings = AddressSettings()
         self.ledger = Ledger()
         self.consumers: list[SimConsumer] = []
         self.consumer_count = 0
@@ -78,7 +79,7 @@ class Simulation:
     ) -> list[Node]:
         """Start brokers that all know each other, or only those of `ties`."""
         config = ClusterConfig(name="mesh") if config is None else config
-        settings = AddressSettings() if settings is None else settings
+        settings = self.settings if settings is None else settings
         for index in range(count):
             name = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"[index]
             self.nodes.append(Node(self, name, self.folder / name, config, settings))

@@ -5,7 +5,6 @@ with some steps left out does in the others what it did before: that is how a fa
 """
 
 import logging
-from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -108,7 +107,7 @@ class Storm:
         durable = self.keyed.chance(0.8, "durable", index)
         for number in range(self.keyed.choice([1, 1, 3, 20], "burst", index)):
             colour = self.keyed.choice(["red", "blue", "green"], "colour", index, number)
-            self.simulation.send(node, queue, f"{index}-{number}", durable, colour=colour, number=number)
+            self.simulation.send(node, queue, f"{index}-{number}", durable=durable, colour=colour, number=number)
 
     def attach(self, index: int, node: Node) -> None:
         self.simulation.consume(
@@ -184,22 +183,20 @@ class Storm:
         return faults + sim.table_faults()
 
 
-def shrink(
-    seed: int, folder: Path, maker: MeshMaker = make_mesh, is_wanted: Callable[[list[str]], bool] = bool
-) -> list[Step]:
+def shrink(seed: int, folder: Path, maker: MeshMaker = make_mesh, attempts: int = 1_000) -> list[Step]:
     """Return few steps with which a seed still fails: halves, quarters and so on are left out (ddmin)."""
     count = 0
 
     def fails(steps: list[Step]) -> bool:
         nonlocal count
         count += 1
-        return is_wanted(Storm(seed, folder / str(count), maker, steps).run())
+        return bool(Storm(seed, folder / str(count), maker, steps).run())
 
     steps = Storm(seed, folder / "draw", maker).draw()
     size = len(steps) // 2
     while size:
         index = 0
-        while index < len(steps):
+        while index < len(steps) and count < attempts:
             candidate = steps[:index] + steps[index + size :]
             if fails(candidate):
                 steps = candidate

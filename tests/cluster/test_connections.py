@@ -1,0 +1,333 @@
+"""How brokers meet: one connection for each pair, refusals with reasons, restarts, hostile peers."""
+
+from pathlib import Path
+
+import pytest
+
+from artemis_py.cluster.peer import Peer, PeerState
+from artemis_py.cluster.records import (
+    Channel,
+    Demand,
+    Digest,
+    Grant,
+    Instance,
+    Record,
+    SnapshotBegin,
+    SnapshotEnd,
+    ToldMarks,
+    encode,
+    encode_one,
+)
+from artemis_py.core.runtime.carrier import Lane, PeerRefused
+from artemis_py.core.settings.cluster_config import ClusterConfig
+from tests.cluster.node import Node
+from tests.cluster.simulation import Simulation
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_one_connection_stays_when_both_dial(seed: int, folder: Path) -> None:
+    """C14: both sides keep the same one, however their dials cross."""
+    sim = Simulation(seed, folder)
+    sim.add_nodes(4)
+    assert sim.run_until(sim.is_meshed)
+    sim.run_for(5_000)
+
+    assert len([link for link in sim.all_links if all(end.is_open for end in link.ends)]) == 6
+    assert sim.is_meshed()
+    sim.close()
+
+
+def test_one_known_broker_is_enough_to_hear_of_the_others(sim: Simulation) -> None:
+    """C13, as far as records go: a node that dials one learns of all."""
+    nodes = sim.add_nodes(4, ties=[(1, 0), (2, 0), (3, 0)])
+    sim.run_for(5_000)
+
+    assert {member.name for member in nodes[3].mesh.members.values()} == {"A", "B", "C"}
+
+
+def test_other_mesh_is_refused_by_name(sim: Simulation) -> None:
+    """C15: the reason is told to both."""
+    a = Node(sim, "A", sim.folder / "A", ClusterConfig(name="one"), sim.settings)
+    b = Node(sim, "B", sim.folder / "B", ClusterConfig(name="two"), sim.settings)
+    sim.nodes += [a, b]
+    a.neighbours.append(b)
+    a.dial_soon(b)
+    sim.run_for(3_000)
+
+    assert b.refusals
+    assert "mesh 'one', this one in 'two'" in b.refusals[0]
+    assert not a.mesh.peers
+
+
+def test_broker_that_dials_itself_is_told_so(sim: Simulation) -> None:
+    """C12: its own address may be in the list that is the same everywhere."""
+    (a,) = sim.add_nodes(1)
+    a.neighbours.append(a)
+    a.dial_soon(a)
+    sim.run_for(2_000)
+
+    assert "dialled itself" in a.refusals[0]
+
+
+def test_copy_of_a_data_folder_is_refused(sim: Simulation) -> None:
+    """R10: two brokers with one node id."""
+    nodes = sim.add_nodes(3)
+    assert sim.run_until(sim.is_meshed)
+    a, b, c = nodes
+    b.mesh.node_id = a.mesh.node_id  # type: ignore[misc]
+    sim.cut(b, c)
+    sim.run_for(10_000)
+
+    assert any("the data folder was copied" in text for text in c.refusals)
+
+
+def test_older_store_is_refused(sim: Simulation) -> None:
+    """R8 and R9: a broker that has been started fewer times than the others know has a restored store."""
+    a, b = sim.add_nodes(2)
+    assert sim.run_until(sim.is_meshed)
+    sim.crash(b, 100)
+    sim.run_for(2_000)
+    assert sim.run_until(sim.is_meshed)
+    b.mesh.incarnation = 1
+    sim.cut(a, b)
+    sim.run_for(10_000)
+
+    assert any("restored or copied" in text for text in (*a.refusals, *b.refusals))
+
+
+def test_claims_survive_a_crash_of_their_broker(sim: Simulation) -> None:
+    """R4: what was on its way is neither lost nor sent twice."""
+    a, b = sim.add_nodes(2)
+    assert sim.run_until(sim.is_meshed)
+    consumer = sim.consume(b, "q", 100)
+    sim.run_for(1_000)
+    for number in range(50):
+        sim.send(a, "q", f"m{number}")
+    assert sim.run_until(lambda: sim.in_flight() > 0)
+    sim.crash(a, 500)
+
+    assert sim.run_until(lambda: sim.is_meshed() and not sim.ledger.missing() and not sim.in_flight())
+    assert len(set(consumer.bodies)) == len(consumer.bodies)
+
+
+def test_silent_peer_gets_nothing_more(sim: Simulation) -> None:
+    """A peer is suspect after check-period, and no longer when it speaks."""
+    config = ClusterConfig(name="mesh", check_period_ms=2_000, connection_ttl_ms=60_000)
+    a, b = sim.add_nodes(2, config)
+    assert sim.run_until(sim.is_meshed)
+    sim.stop(b, 10_000)
+    sim.run_for(6_000)
+    (peer,) = a.mesh.peers.values()
+    assert peer.is_suspect
+
+    sim.run_for(8_000)
+    (peer,) = a.mesh.peers.values()
+    assert not peer.is_suspect
+
+
+def test_dead_connection_ends_after_its_time(sim: Simulation) -> None:
+    """R15: silence for longer than connection-ttl."""
+    config = ClusterConfig(name="mesh", check_period_ms=2_000, connection_ttl_ms=6_000)
+    a, b = sim.add_nodes(2, config)
+    assert sim.run_until(sim.is_meshed)
+    sim.stop(b, 30_000)
+    sim.run_for(12_000)
+    assert not a.mesh.peers
+
+    assert sim.run_until(sim.is_meshed)
+
+
+# -- a hostile peer (C50) ------------------------------------------------------------------------------------------
+
+
+class Wire:
+    """A connection to a peer that the test plays."""
+
+    peer = "test"
+    is_dialled = False
+
+    def __init__(self) -> None:
+        self.closed: str | None = None
+        self.listener: Peer | None = None
+        self.accepted: list[int] = []
+        self.sent: list[int] = []
+
+    def send_control(self, records: bytes) -> bool:
+        return True
+
+    def send(self, lane: Lane, number: int, message: bytes) -> bool:
+        self.sent.append(number)
+        return True
+
+    def accept(self, lane: Lane, number: int) -> None:
+        self.accepted.append(number)
+
+    def close(self, reason: str, is_duplicate: bool = False) -> None:
+        if self.closed is None:
+            self.closed = reason
+            assert self.listener is not None
+            self.listener.lost(reason)
+
+
+HELLO: dict[str, object] = {
+    "version": 1,
+    "min-version": 1,
+    "cluster": "mesh",
+    "node-id": "stranger",
+    "node-name": "X",
+    "incarnation": 1,
+    "run": 7,
+    "connection": 1,
+    "now-ms": 0,
+    "load-balancing": "ON_DEMAND",
+    "max-hops": 1,
+    "scope": "",
+}
+
+
+def open_wire(sim: Simulation, *records: Record) -> tuple[Node, Wire, Peer]:
+    """A node, and a connection on which a peer has said hello and these records."""
+    (node,) = sim.add_nodes(1)
+    sim.run_for(1_000)
+    wire = Wire()
+    _, peer = node.mesh.connect()
+    wire.listener = peer
+    peer.opened(wire, HELLO)
+    node.plan_turn()
+    sim.run_for(10)
+    for record in records:
+        peer.control(encode([record]))
+        node.plan_turn()
+        sim.run_for(500)
+    return node, wire, peer
+
+
+UP = (ToldMarks(()), Channel(9, 1), SnapshotBegin(), SnapshotEnd(0, 0))
+
+
+def test_scripted_peer_comes_up(sim: Simulation) -> None:
+    """The script of the tests below is a legal one."""
+    _, wire, peer = open_wire(sim, *UP)
+
+    assert peer.state is PeerState.UP
+    assert wire.closed is None
+
+
+@pytest.mark.parametrize(
+    ("records", "reason"),
+    [
+        ((Channel(9, 1),), "marks come before"),
+        ((ToldMarks(()), ToldMarks(())), "once"),
+        ((ToldMarks(()), Channel(9, 5)), "not behind the mark"),
+        ((*UP, Instance(1, "q", "q", 1, ""), Instance(2, "q", "q", 1, "")), "twice"),
+        ((*UP, Instance(1, "q", "q", 1, ""), Instance(1, "other", "other", 1, "")), "another name"),
+    ],
+)
+def test_records_that_break_the_rules_end_the_connection(
+    sim: Simulation, records: tuple[Record, ...], reason: str
+) -> None:
+    _, wire, _ = open_wire(sim, *records)
+
+    assert wire.closed is not None
+    assert reason in wire.closed
+
+
+@pytest.mark.parametrize(
+    "octets",
+    [b"\x01", b"\x19\x00\x00\x01\x00", b"\xff\x00\x00\x00", b"\x50\x00\x00\x04\xff\xff\xff\xff", b"\x14\x00\xff\xff"],
+)
+def test_malformed_records_end_the_connection(sim: Simulation, octets: bytes) -> None:
+    _, wire, peer = open_wire(sim, *UP)
+    peer.control(octets)
+
+    assert wire.closed is not None
+
+
+def test_unknown_optional_record_is_passed_over(sim: Simulation) -> None:
+    """A later version may tell more."""
+    _, wire, peer = open_wire(sim, *UP)
+    peer.control(b"\x7f\x00\x00\x03abc" + encode_one(Digest(0, 0)))
+
+    assert wire.closed is None
+    assert peer.resyncs == 0
+
+
+def test_confirmation_of_what_was_never_sent_ends_the_connection(sim: Simulation) -> None:
+    _, wire, peer = open_wire(sim, *UP)
+    peer.accepted(Lane.HANDOVER, 1 << 40)
+
+    assert wire.closed == f"message {1 << 40} was confirmed, and never sent"
+
+
+@pytest.mark.parametrize("number", [2, 1 << 63])
+def test_message_out_of_order_ends_the_connection(sim: Simulation, number: int) -> None:
+    _, wire, peer = open_wire(sim, *UP)
+    peer.message(Lane.HANDOVER, number, b"")
+
+    assert wire.closed == f"message {number} came after 0"
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"\x01", b"\x01\x00" + bytes(60), b"\x09" + bytes(80), b"\x01\x80" + bytes(80)]
+)
+def test_malformed_message_ends_the_connection(sim: Simulation, content: bytes) -> None:
+    node, wire, peer = open_wire(sim, *UP)
+    peer.message(Lane.HANDOVER, 1, content)
+
+    assert wire.closed is not None
+    assert node.mesh.marks.get("stranger", 9) == 0
+
+
+def test_peer_has_a_limited_number_of_channels(sim: Simulation) -> None:
+    """It has one for each run, and closes those of earlier runs."""
+    node, wire, peer = open_wire(sim, *UP)
+    for number in range(100, 164):
+        node.mesh.marks.set("stranger", number, 1)
+    peer.control(encode([Channel(200, 1)]))
+
+    assert wire.closed == "the peer has more than 64 channels"
+
+
+def test_wrong_digest_asks_for_everything_again(sim: Simulation) -> None:
+    """R19."""
+    _, wire, peer = open_wire(sim, *UP, Digest(3, 12345))
+
+    assert wire.closed is None
+    assert peer.resyncs == 1
+
+
+def test_unlimited_grant_takes_no_more_than_there_is_room_for(sim: Simulation) -> None:
+    """Bytes on their way are bounded by the confirmation window, whatever the peer grants."""
+    node, wire, peer = open_wire(
+        sim, *UP, Instance(1, "q", "q", 1, ""), Demand(1, (("", 1, 64),)), Grant(1, (1 << 64) - 1)
+    )
+    for number in range(200):
+        sim.send(node, "q", f"m{number}-" + "x" * 200_000)
+    sim.run_for(5_000)
+
+    window = node.config.confirmation_window_size_bytes
+    assert peer.channel is not None
+    assert peer.channel.bytes_claimed <= window + 201_000
+    assert 0 < len(wire.sent) < 200
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"cluster": "other"}, "other"),
+        ({"version": 0}, "upgrade it first"),
+        ({"min-version": 99}, "upgrade this broker"),
+        ({"node-id": 5}, "node-id"),
+        ({"incarnation": -1}, "incarnation"),
+        ({"urls": "x"}, "urls"),
+        ({"node-name": "x" * 2_000}, "node-name"),
+    ],
+)
+def test_hello_that_does_not_fit_is_refused(sim: Simulation, changes: dict[str, object], reason: str) -> None:
+    """C15."""
+    (node,) = sim.add_nodes(1)
+    sim.run_for(1_000)
+    _, peer = node.mesh.connect()
+
+    with pytest.raises(PeerRefused, match=reason):
+        peer.opened(Wire(), HELLO | changes)
