@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Final
 
 from artemis_py.cluster.records import Demand, Instance
 from artemis_py.cluster.remote_queue import RemoteQueue
+from artemis_py.cluster.strict import Turns
 from artemis_py.cluster.taker import MAX_WEIGHT, Taker
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.queues.consumer import Consumer
 from artemis_py.core.queues.queue import Queue
+from artemis_py.core.queues.rules.kinds import set_guard
 from artemis_py.core.queues.watching import Watcher
 from artemis_py.core.runtime.timers import Timer
 from artemis_py.core.selectors.filter import Lookup
@@ -94,6 +96,7 @@ class LocalQueue(Watcher):
         self._wake: Timer | None = None
         self._waits_for_room = False
         queue.dispatch.watcher = self
+        self._guard()
         self.changed()
 
     def changed(self) -> None:
@@ -106,6 +109,8 @@ class LocalQueue(Watcher):
         """Forget the queue, which was deleted or has left the mesh."""
         self.is_closed = True
         self.queue.dispatch.watcher = None
+        if isinstance(self.queue.guard, Turns):
+            set_guard(self.queue, None)
         for peer in self.told:
             peer.tell_later(self)
         for taker in list(self.takers.values()):
@@ -246,8 +251,18 @@ class LocalQueue(Watcher):
             else:
                 told.share = min(self.mesh.config.standing_grant, room // len(peers))
 
+    def _guard(self) -> None:
+        """With STRICT, let nodes take turns, unless another service guards the queue for the moment."""
+        is_wanted = self.placement == SPREAD and self.mesh.config.load_balancing is LoadBalancing.STRICT
+        guard = self.queue.guard
+        if is_wanted and guard is None and self.mesh.config.max_hops:
+            set_guard(self.queue, Turns(self))
+        elif not is_wanted and isinstance(guard, Turns):
+            set_guard(self.queue, None)
+
     def review(self) -> None:
         """Note a changed kind of queue."""
+        self._guard()
         placement = placement_of(self.queue)
         if placement != self.placement:
             self.placement = placement

@@ -14,11 +14,12 @@ from artemis_py.cluster.claims import OriginChannel, load_channels
 from artemis_py.cluster.envelope import PATH, Envelope
 from artemis_py.cluster.events import ChannelGap, PeerDown, PeerUp, TablesDiffer, TakenAside
 from artemis_py.cluster.hello import Hello
-from artemis_py.cluster.local_queue import LocalQueue, is_covered
+from artemis_py.cluster.local_queue import SPREAD, LocalQueue, is_covered
 from artemis_py.cluster.marks import Marks
 from artemis_py.cluster.peer import Peer, PeerState
 from artemis_py.cluster.records import Member
-from artemis_py.cluster.remote_queue import RemoteQueue
+from artemis_py.cluster.remote_queue import RemoteQueue, RemoteQueues
+from artemis_py.cluster.strict import StoreAndForward
 from artemis_py.core.messages.message import MessageFormat
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.queues.queue import Queue
@@ -103,6 +104,13 @@ class Mesh(TurnListener, Companion):
         self._channels: Final[dict[int, OriginChannel]] = {}
         self._current: Final[dict[str, OriginChannel]] = {}
         """Channels of this run by node id."""
+        self.is_taking: bool = False
+        """Whether a message from a peer is being put into its queue."""
+        self._known: Final[dict[str, RemoteQueues]] = {}
+        """Queues of the nodes that are, or were, connected in this run, by node id."""
+        self._forwards: Final[dict[str, StoreAndForward]] = {}
+        """What waits for other nodes, by node id."""
+        self._begun: list[StoreAndForward] = []
 
     # -- start -------------------------------------------------------------------------------------------------
 
@@ -147,7 +155,8 @@ class Mesh(TurnListener, Companion):
     @property
     def moves_messages(self) -> bool:
         """Whether messages of anycast queues are handed over at all."""
-        return self.config.load_balancing is not LoadBalancing.OFF and self.config.max_hops > 0
+        moving = (LoadBalancing.ON_DEMAND, LoadBalancing.OFF_WITH_REDISTRIBUTION)
+        return self.config.load_balancing in moving and self.config.max_hops > 0
 
     def locals(self) -> Iterator[LocalQueue]:
         """Return the queues of this broker that peers know."""
@@ -293,12 +302,15 @@ class Mesh(TurnListener, Companion):
     def peer_up(self, peer: Peer) -> None:
         """Note that messages may go to a peer, and come from it."""
         assert peer.hello is not None
+        self._known[peer.node_id] = peer.remotes
+        self.forward_to(peer.node_id).connected(peer)
         self.domain.events.emit(PeerUp(self.config.name, peer.node_id, peer.hello.node_name, peer.label))
 
     def peer_lost(self, peer: Peer, was: PeerState, reason: str) -> None:
         """Note that a connection ended."""
         if self.peers.get(peer.node_id) is peer:
             del self.peers[peer.node_id]
+            self.forward_to(peer.node_id).disconnected()
         self._marked.pop(peer, None)
         if was is PeerState.UP and peer.hello is not None:
             in_doubt = 0 if peer.channel is None else len(peer.channel.claims)
@@ -431,7 +443,9 @@ class Mesh(TurnListener, Companion):
             self._put_aside(envelope)
             return
         message.origin = self.domain.addresses.get(message.address, queue.address)
+        self.is_taking = True
         queue.take_handed(message, envelope.delivery_count, envelope.was_acquired)
+        self.is_taking = False
         local = self._locals.get(envelope.queue)
         if local is not None:
             told = local.told.get(peer)
@@ -450,6 +464,34 @@ class Mesh(TurnListener, Companion):
             address = domain.create_address(envelope.address, frozenset((RoutingType.ANYCAST,)), auto_created=True)
         domain.undeliverable.untransformed(envelope.message, address, envelope.queue, None)
 
+    # -- what waits for a node -----------------------------------------------------------------------------------
+
+    def nodes_with(self, address: str, queue: str) -> list[str]:
+        """Return the nodes that have a queue, as far as this run has heard, reachable or not; always in one order."""
+        found: list[str] = []
+        for node_id, remotes in sorted(self._known.items()):
+            remote = remotes.find(address, queue)
+            if remote is not None and remote.instance.placement == SPREAD:
+                found.append(node_id)
+        return found
+
+    def forward_to(self, node_id: str) -> StoreAndForward:
+        """Return what waits for a node."""
+        found = self._forwards.get(node_id)
+        if found is None:
+            found = self._forwards[node_id] = StoreAndForward(self, node_id)
+        return found
+
+    def forwarding_begun(self, forward: StoreAndForward) -> None:
+        """Send at the end of this iteration what has just begun to wait."""
+        self._begun.append(forward)
+
+    def go_on_forwarding(self, peer: Peer) -> None:
+        """Send more of what waits for a peer."""
+        forward = self._forwards.get(peer.node_id)
+        if forward is not None:
+            forward.refresh()
+
     # -- the end of an iteration -------------------------------------------------------------------------------
 
     def turn_ended(self) -> bool:
@@ -464,6 +506,9 @@ class Mesh(TurnListener, Companion):
                 local.is_dirty = False
                 if not local.is_closed:
                     self._look_at(local)
+        begun, self._begun = self._begun, []
+        for forward in begun:
+            forward.refresh()
         claiming, self.claiming = self.claiming, []
         for peer in claiming:
             peer.save_claims()

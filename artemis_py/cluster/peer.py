@@ -40,6 +40,7 @@ from artemis_py.cluster.records import (
     encode,
 )
 from artemis_py.cluster.remote_queue import RemoteQueue, RemoteQueues, digest_of
+from artemis_py.cluster.strict import target_of
 from artemis_py.core.queues.reference import Reference
 from artemis_py.core.runtime.carrier import Lane, PeerConnection
 from artemis_py.core.runtime.timers import Timer
@@ -359,6 +360,7 @@ class Peer:
         for local in self.mesh.locals():
             if self in local.takers:
                 local.changed()
+        self.mesh.go_on_forwarding(self)
 
     def claim(self, reference: Reference) -> None:
         """Claim a message; it is sent when the claim is in the store."""
@@ -388,11 +390,11 @@ class Peer:
         while self._to_send and not self._is_blocked and self.state is PeerState.UP:
             number = self._sent = self._to_send.popleft()
             reference = channel.claims[number]
-            queue = reference.queue
+            address, queue = target_of(reference)
             envelope = Envelope(
                 reference.message,
-                queue.address.name,
-                queue.name,
+                address,
+                queue,
                 reference.delivery_count,
                 reference.was_acquired,
                 (*path_of(reference.message), self.mesh.node_id),

@@ -370,3 +370,45 @@ def test_full_address_grants_nothing(sim: Simulation) -> None:
 
     assert len(slow.bodies) <= 20 + 10
     assert b.queue("q").message_count <= 20 + 10
+
+
+# -- STRICT --------------------------------------------------------------------------------------------------------
+
+
+def test_strict_divides_evenly_among_brokers_that_have_the_queue(sim: Simulation) -> None:
+    """C5: with consumers or without; a broker without the queue gets nothing."""
+    a, b, c, d = meshed(sim, 4, load_balancing=LoadBalancing.STRICT)
+    for node in (a, b, c):
+        node.run(node.generation, lambda node=node: node.queue("q"))
+    sim.consume(d, "other")
+    sim.run_for(1_000)
+    send_all(sim, a, "q", 100)
+    sim.run_for(5_000)
+
+    counts = [node.queue("q").waiting_count for node in (a, b, c)]
+    assert sum(counts) == 100
+    assert max(counts) - min(counts) <= 1
+    assert "q" not in d.domain.queues
+    assert sim.in_flight() == 0
+
+
+def test_strict_keeps_the_share_of_a_broker_that_is_away(sim: Simulation) -> None:
+    """C6: it comes later, in order, and never moves again."""
+    a, b = meshed(sim, 2, load_balancing=LoadBalancing.STRICT)
+    for node in (a, b):
+        node.run(node.generation, lambda node=node: node.queue("q"))
+    sim.run_for(1_000)
+    sim.crash(b, 20_000)
+    sim.run_for(5_000)
+    bodies = send_all(sim, a, "q", 40)
+    sim.run_for(5_000)
+    sim.crash(a, 500)
+    here = None
+    assert sim.run_until(lambda: a.is_running)
+    here = sim.consume(a, "q", 100)
+    assert sim.run_until(sim.is_meshed)
+    there = sim.consume(b, "q", 100)
+
+    assert sim.run_until(lambda: is_done(sim))
+    assert len(here.bodies) == len(there.bodies) == 20
+    assert there.bodies == [body for body in bodies if body in set(there.bodies)]

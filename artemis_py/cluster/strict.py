@@ -1,0 +1,151 @@
+"""STRICT load balancing: all nodes that have a queue take turns, with consumers or without, reachable or not.
+
+What is another node's turn waits for it in a durable queue of the broker, `$.artemis.internal.sf.<mesh>.<node>`, and
+goes over the same channel as messages that are handed over, in the same way. It is never moved again.
+"""
+
+from typing import TYPE_CHECKING, Final
+
+from artemis_py.core.messages.message import Message
+from artemis_py.core.names.routing_type import RoutingType
+from artemis_py.core.queues.attaching import attach, detach
+from artemis_py.core.queues.consumer import Consumer, ConsumerOptions, Sink
+from artemis_py.core.queues.queue import Queue
+from artemis_py.core.queues.reference import Reference
+from artemis_py.core.queues.rules.guard import Guard
+from artemis_py.core.settings.queue_config import QueueConfig
+
+if TYPE_CHECKING:
+    from artemis_py.cluster.local_queue import LocalQueue
+    from artemis_py.cluster.mesh import Mesh
+    from artemis_py.cluster.peer import Peer
+
+TARGET: Final = "mesh-target"
+"""Property of a message that waits for another node: address and queue there, separated by a line feed."""
+
+UNLIMITED: Final = 1 << 40
+"""Credit of the consumer that sends what waits: the window of the channel is the limit."""
+
+
+def target_of(reference: Reference) -> tuple[str, str]:
+    """Return address and name of the queue that a message is for at the peer."""
+    queue = reference.queue
+    extra = reference.message.extra
+    target = extra.get(TARGET) if queue.internal and extra is not None else None
+    if isinstance(target, str):
+        address, _, name = target.partition("\n")
+        return address, name
+    return queue.address.name, queue.name
+
+
+class StoreAndForward(Sink):
+    """What waits for one node, and the consumer that sends it while the node is connected."""
+
+    def __init__(self, mesh: "Mesh", node_id: str) -> None:
+        self.name: Final = f"{mesh.domain.options.internal_naming_prefix}sf.{mesh.config.name}.{node_id}"
+        self._mesh: Final = mesh
+        self._consumer: Consumer | None = None
+        self._peer: Peer | None = None
+
+    @property
+    def queue(self) -> Queue | None:
+        """The queue, if anything has ever waited."""
+        return self._mesh.domain.queues.get(self.name)
+
+    def put(self, message: Message, address: str, queue: str) -> None:
+        """Keep a message for the node, as durable as everything of this iteration."""
+        domain = self._mesh.domain
+        copy = message.copy(message.address)
+        copy.id = domain.dispatcher.numbers.new_message_id()
+        copy.expires_ms = message.expires_ms
+        copy.routing_type = message.routing_type
+        copy.stored_first = message.stored_first
+        copy.set_extra(TARGET, f"{address}\n{queue}")
+        waiting = self.queue
+        if waiting is None:
+            waiting = self._create()
+        copy.origin = waiting.address
+        waiting.adopt(copy)
+
+    def connected(self, peer: "Peer") -> None:
+        """Send what waits, and what comes."""
+        self._peer = peer
+        self.refresh()
+
+    def disconnected(self) -> None:
+        """Send nothing more; what is claimed stays claimed."""
+        self._peer = None
+        if self._consumer is not None and not self._consumer.is_closed:
+            detach(self._consumer, False)
+        self._consumer = None
+
+    def refresh(self) -> None:
+        """Go on, if the channel has room."""
+        queue, peer = self.queue, self._peer
+        if queue is None or peer is None:
+            return
+        if self._consumer is None:
+            queue.address.sets_aside = True
+            self._consumer = Consumer(self._mesh.domain.new_id(), queue, self, ConsumerOptions(), peer.label)
+            attach(self._consumer)
+            self._consumer.grant(UNLIMITED)
+        if peer.may_claim:
+            self._consumer.unblock()
+
+    def deliver(self, reference: Reference) -> None:
+        """Claim a message for the node."""
+        peer = self._peer
+        if peer is not None:
+            peer.claim(reference)
+            if not peer.may_claim and self._consumer is not None:
+                self._consumer.block()
+
+    def drained(self) -> None:
+        """Do nothing: it never drains."""
+
+    def ended(self, reason: str) -> None:
+        """Note that an administrator deleted the queue."""
+        self._consumer = None
+
+    def _create(self) -> Queue:
+        domain = self._mesh.domain
+        if self.name not in domain.addresses:
+            domain.create_address(self.name, frozenset((RoutingType.ANYCAST,)), internal=True)
+        queue = domain.create_queue(
+            QueueConfig(
+                name=self.name,
+                address=self.name,
+                routing_type=RoutingType.ANYCAST,
+                internal=True,
+                purge_on_no_consumers=False,
+                auto_delete=False,
+            )
+        )
+        queue.address.sets_aside = True
+        self._mesh.forwarding_begun(self)
+        return queue
+
+
+class Turns(Guard):
+    """Decides for each new message of a queue which node's turn it is."""
+
+    def __init__(self, local: "LocalQueue") -> None:
+        super().__init__()
+        self._local: Final = local
+        self._turn = 0
+
+    def admit(self, queue: Queue, reference: Reference) -> bool:
+        """Keep the message for another node if it is that node's turn; what a peer sent has had its turn."""
+        mesh = self._local.mesh
+        message = reference.message
+        if mesh.is_taking or message.has_group or message.large is not None:
+            return super().admit(queue, reference)
+        nodes = mesh.nodes_with(queue.address.name, queue.name)
+        self._turn = (self._turn + 1) % (len(nodes) + 1)
+        if self._turn == len(nodes):
+            return super().admit(queue, reference)
+        mesh.forward_to(nodes[self._turn]).put(message, queue.address.name, queue.name)
+        # It is counted where it arrives.
+        queue.messages_added -= 1
+        queue.messages_replaced -= 1
+        return False
