@@ -18,7 +18,8 @@ from typing import Final
 from attrs import frozen
 
 from artemis_py.core.messages.message import Message, MessageFormat
-from artemis_py.core.messages.record import decode_message, encode_message
+from artemis_py.core.messages.record import MissingFormat, decode_message, encode_message
+from artemis_py.core.queues.reference import PRIORITIES
 from artemis_py.errors import DamagedValue, ProtocolError
 
 _HEAD: Final = Struct(">BBIHHH")
@@ -81,5 +82,11 @@ def decode_envelope(content: bytes, formats: Mapping[str, MessageFormat]) -> Env
         raise ProtocolError(f"a message between brokers is malformed: {cause}") from cause
     if not address or not queue:
         raise ProtocolError("a message between brokers names no queue")
+    if message.priority >= PRIORITIES or not isinstance(message.extra, dict | None):
+        raise ProtocolError("a message between brokers has a priority or properties that make no sense")
+    if isinstance(message.format, MissingFormat):
+        raise ProtocolError(
+            f"a message between brokers is in the format '{message.format.name}', which is not known here"
+        )
     names = tuple(path.split(",")) if path else ()
     return Envelope(message, address, queue, delivery_count, bool(flags & _ACQUIRED), names)

@@ -108,6 +108,8 @@ class Mesh(TurnListener, Companion):
         """Whether a message from a peer is being put into its queue."""
         self._known: Final[dict[str, RemoteQueues]] = {}
         """Queues of the nodes that are, or were, connected in this run, by node id."""
+        self._formats: Final[dict[str, frozenset[str]]] = {}
+        """Formats of messages that these nodes can read."""
         self._forwards: Final[dict[str, StoreAndForward]] = {}
         """What waits for other nodes, by node id."""
         self._begun: list[StoreAndForward] = []
@@ -303,6 +305,7 @@ class Mesh(TurnListener, Companion):
         """Note that messages may go to a peer, and come from it."""
         assert peer.hello is not None
         self._known[peer.node_id] = peer.remotes
+        self._formats[peer.node_id] = peer.formats
         self.forward_to(peer.node_id).connected(peer)
         self.domain.events.emit(PeerUp(self.config.name, peer.node_id, peer.hello.node_name, peer.label))
 
@@ -466,12 +469,15 @@ class Mesh(TurnListener, Companion):
 
     # -- what waits for a node -----------------------------------------------------------------------------------
 
-    def nodes_with(self, address: str, queue: str) -> list[str]:
-        """Return the nodes that have a queue, as far as this run has heard, reachable or not; always in one order."""
+    def nodes_with(self, address: str, queue: str, format: str) -> list[str]:
+        """Return the nodes that have a queue, as far as this run has heard, reachable or not; always in one order.
+
+        Nodes that cannot read messages of this format are left out.
+        """
         found: list[str] = []
         for node_id, remotes in sorted(self._known.items()):
             remote = remotes.find(address, queue)
-            if remote is not None and remote.instance.placement == SPREAD:
+            if remote is not None and remote.instance.placement == SPREAD and format in self._formats[node_id]:
                 found.append(node_id)
         return found
 

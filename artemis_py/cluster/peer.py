@@ -80,6 +80,8 @@ class Peer:
         """Tells whether the peer has the right to messages of an address (mesh §4.18)."""
         self.label: str = "mesh"
         """Name of the peer's consumers here, for management."""
+        self.formats: frozenset[str] = frozenset()
+        """Formats of messages that the peer can read."""
         self.remotes: Final = RemoteQueues()
         self.channel: OriginChannel | None = None
         self.is_suspect: bool = False
@@ -127,6 +129,7 @@ class Peer:
         self.hello = read_hello(hello)
         self.node_id = self.hello.node_id
         self.label = f"mesh:{self.hello.node_name}"
+        self.formats = frozenset(self.hello.formats)
         self.mesh.admit(self)
         self.state = PeerState.FENCING
         now_ms = self.mesh.now_ms

@@ -140,7 +140,7 @@ class Turns(Guard):
         message = reference.message
         if mesh.is_taking or message.has_group or message.large is not None:
             return super().admit(queue, reference)
-        nodes = mesh.nodes_with(queue.address.name, queue.name)
+        nodes = mesh.nodes_with(queue.address.name, queue.name, message.format.name)
         self._turn = (self._turn + 1) % (len(nodes) + 1)
         if self._turn == len(nodes):
             return super().admit(queue, reference)

@@ -49,6 +49,7 @@ class Taker(Sink):
         """Whether messages wait for it that it has no grant for."""
         self._wanted: list[tuple[Filter | None, int]] = _parse(self.demand)
         """What the peer's consumers want (None: everything), and how far away they are."""
+        self._formats: Final[frozenset[str]] = peer.formats
         self._cursor: SelectiveCursor = SelectiveCursor()
         self._waits: Final[dict[int, int]] = {}
         """Time at which a message may move again, by its sequence."""
@@ -159,7 +160,7 @@ class Taker(Sink):
             message = source
         else:
             return False
-        if message.has_group or message.large is not None:
+        if message.has_group or message.large is not None or message.format.name not in self._formats:
             return False
         distance = self._distance(source)
         if not distance:

@@ -1,6 +1,7 @@
 """The simulated network: connections of octets with delays, cuts that each side notices by itself, and partitions."""
 
 from collections.abc import Mapping
+from functools import partial
 from struct import Struct
 from typing import TYPE_CHECKING
 
@@ -110,6 +111,10 @@ class End:
             self.node.refusals.append(str(refusal))
             self.close(str(refusal), refusal.is_duplicate)
 
+    def lose_later(self, reason: str) -> None:
+        """Notice the end in a callback of its own."""
+        self.node.run(self.generation, lambda: self.lose(reason))
+
     def lose(self, reason: str) -> None:
         """The connection is over for this side."""
         if not self.is_open:
@@ -145,11 +150,9 @@ class Link:
             direction = int(end.is_dialled)
             # Now and then one side gives up while what it has sent is still on its way.
             rest_ms = simulation.keyed.choice([0, 5, 20, 5_000], "cut", self.id, direction)
-            simulation.at(simulation.now + rest_ms, lambda direction=direction: self._swallow(direction))
+            simulation.at(simulation.now + rest_ms, partial(self._swallow, direction))
             notice_ms = simulation.keyed.choice([0, 10, 500, 3_000], "notice", self.id, direction)
-            simulation.at(
-                simulation.now + notice_ms, lambda end=end: end.node.run(end.generation, lambda: end.lose("cut"))
-            )
+            simulation.at(simulation.now + notice_ms, partial(end.lose_later, "cut"))
 
     def give_up(self, node: "Node", ms: float) -> None:
         """Break for one node only; what it has sent arrives later, and the other side knows nothing of it."""
@@ -160,9 +163,7 @@ class Link:
         self.frozen_until = simulation.now + ms
         for end in self.ends:
             notice_ms = 0 if end.node is node else 2 * ms
-            simulation.at(
-                simulation.now + notice_ms, lambda end=end: end.node.run(end.generation, lambda: end.lose("gave up"))
-            )
+            simulation.at(simulation.now + notice_ms, partial(end.lose_later, "gave up"))
 
     def _swallow(self, direction: int) -> None:
         self._swallows[direction] = True

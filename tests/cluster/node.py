@@ -245,7 +245,7 @@ class Node:
     def queue(self, name: str, **options: object) -> Queue:
         """The queue of this name, made if it is not there."""
         found = self.domain.queues.get(name)
-        return make_queue(self.domain, name, auto_created=True, **options) if found is None else found
+        return make_queue(self.domain, name, auto_created=True, **options) if found is None else found  # type: ignore[arg-type]
 
 
 def make_mesh(domain: Domain, config: ClusterConfig, id: str, name: str) -> Mesh:

@@ -8,6 +8,7 @@ from artemis_py.cluster.hello import Hello
 from artemis_py.cluster.marks import Marks
 from artemis_py.cluster.mesh import Mesh
 from artemis_py.cluster.peer import Peer
+from artemis_py.core.messages.message import MessageFormat
 from artemis_py.core.routing.domain import Domain
 from artemis_py.core.runtime.carrier import PeerConnection
 from artemis_py.core.settings.cluster_config import ClusterConfig
@@ -37,8 +38,10 @@ class EarlyMarks(Planted):
 class LateMark(Planted):
     """A mark is not in the commit of its message, but in the one after it."""
 
-    def __init__(self, domain: Domain, config: ClusterConfig, id: str, name: str) -> None:
-        super().__init__(domain, config, id, name, FORMATS)
+    def __init__(
+        self, domain: Domain, config: ClusterConfig, id: str, name: str, formats: Mapping[str, MessageFormat]
+    ) -> None:
+        super().__init__(domain, config, id, name, formats)
 
         class Late(Marks):
             def set(marks, origin: str, channel: int, number: int) -> None:
@@ -132,6 +135,4 @@ PLANTS: list[type[Planted]] = [
 
 def maker_of(plant: type[Planted]) -> MeshMaker:
     """What makes a mesh with this fault."""
-    if plant is LateMark:
-        return plant  # type: ignore[return-value]
     return lambda domain, config, id, name: plant(domain, config, id, name, FORMATS)

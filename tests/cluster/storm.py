@@ -5,6 +5,7 @@ with some steps left out does in the others what it did before: that is how a fa
 """
 
 import logging
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,7 +21,7 @@ SELECTORS = ["colour = 'red'", "colour = 'blue'", "number > 5 AND colour <> 'gre
 class Step(NamedTuple):
     """One event of a history."""
 
-    index: int
+    key: int
     at_ms: int
     kind: str
 
@@ -77,7 +78,7 @@ class Storm:
             sim.run_for(self.keyed.choice([0, 2_000], "lead"))
             start = sim.now
             for step in self.steps:
-                sim.at(start + step.at_ms, lambda step=step: self.play(step))
+                sim.at(start + step.at_ms, partial(self.play, step))
             sim.run_for((self.steps[-1].at_ms if self.steps else 0) + 100)
             self.faults += sim.ledger.violations or self.settle()
             self.faults += errors.texts
@@ -89,18 +90,18 @@ class Storm:
     # -- steps -------------------------------------------------------------------------------------------------
 
     def play(self, step: Step) -> None:
-        node = self.keyed.choice(self.simulation.nodes, "node", step.index)
+        node = self.keyed.choice(self.simulation.nodes, "node", step.key)
         if step.kind == "fault":
-            self.fail(step.index, node)
+            self.fail(step.key, node)
         elif step.kind == "send":
-            self.send(step.index, node)
+            self.send(step.key, node)
         elif step.kind == "attach":
             if node.is_running and not node.is_stopped:
-                self.attach(step.index, node)
+                self.attach(step.key, node)
         else:
             alive = [each for each in self.simulation.consumers if each.is_alive and not each.node.is_stopped]
             if alive:
-                self.simulation.close_consumer(self.keyed.choice(alive, "who", step.index))
+                self.simulation.close_consumer(self.keyed.choice(alive, "who", step.key))
 
     def send(self, index: int, node: Node) -> None:
         queue = self.keyed.choice(self.queues, "queue", index)
@@ -144,7 +145,7 @@ class Storm:
         burst_ms = sim.now + 150
         for number in range(20):
             body = f"{index}-{number}"
-            sim.at(burst_ms + number, lambda body=body: sim.send(origin, queue, body, colour="red", number=1))
+            sim.at(burst_ms + number, partial(sim.send, origin, queue, body, colour="red", number=1))
         cut_ms = burst_ms + self.keyed.between(0, 100, "cut", index)
         if self.keyed.chance(0.3, "gives up", index):
             sim.at(cut_ms, lambda: sim.give_up(origin, taker, self.keyed.choice([100, 800], "late", index)))

@@ -182,6 +182,7 @@ HELLO: dict[str, object] = {
     "load-balancing": "ON_DEMAND",
     "max-hops": 1,
     "scope": "",
+    "formats": ["plain"],
 }
 
 

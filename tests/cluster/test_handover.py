@@ -1,11 +1,13 @@
 """What clients see of hand-over: rows of the checklist in the reference (mesh §8)."""
 
 from collections import Counter
+from functools import partial
 
 import pytest
 
 from artemis_py.core.settings.address_settings import AddressSettings, FullPolicy
 from artemis_py.core.settings.cluster_config import ClusterConfig, LoadBalancing, Scope
+from tests.cluster.clients import SimConsumer
 from tests.cluster.node import Node
 from tests.cluster.simulation import Simulation
 
@@ -33,6 +35,11 @@ def send_if_room(sim: Simulation, node: Node, queue: str, body: str) -> None:
     address = node.domain.addresses.get(queue)
     if address is None or not address.account.is_full:
         sim.send(node, queue, body)
+
+
+def has_one(consumer: SimConsumer) -> bool:
+    """Whether it got a message."""
+    return len(consumer.bodies) == 1
 
 
 def is_done(sim: Simulation) -> bool:
@@ -64,7 +71,7 @@ def test_consumers_of_both_brokers_share_as_if_they_were_at_one(sim: Simulation,
     remote = [sim.consume(b, "q", 100, settle_ms=0) for _ in range(there)]
     sim.run_for(2_000)
     for number in range(2_000):
-        sim.at(sim.now + number * 5, lambda body=f"m{number}": sim.send(a, "q", body))
+        sim.at(sim.now + number * 5, partial(sim.send, a, "q", f"m{number}"))
 
     assert sim.run_until(lambda: len(sim.ledger.entries) == 2_000 and is_done(sim))
     share = sum(len(each.bodies) for each in remote) / 2_000
@@ -290,7 +297,7 @@ def test_order_of_a_producer_is_kept_across_breaks(sim: Simulation) -> None:
     bodies = [f"m{number}" for number in range(600)]
     consumer = sim.consume(b, "q", 1_000, settle_ms=5)
     for number, body in enumerate(bodies):
-        sim.at(sim.now + number * 10, lambda body=body: sim.send(a, "q", body))
+        sim.at(sim.now + number * 10, partial(sim.send, a, "q", body))
     for number in range(8):
         sim.at(sim.now + 500 + number * 700, lambda: sim.cut(a, b))
 
@@ -305,7 +312,7 @@ def test_attempts_count_over_brokers(sim: Simulation) -> None:
     sim.send(a, "q", "m")
     for node in (a, b, a):
         failing = sim.consume(node, "q", 1, settle_ms=3_600_000)
-        assert sim.run_until(lambda failing=failing: len(failing.bodies) == 1)
+        assert sim.run_until(partial(has_one, failing))
         for _ in range(2):
             node.run(node.generation, failing.fail)
             sim.run_for(200)
@@ -365,7 +372,7 @@ def test_full_address_grants_nothing(sim: Simulation) -> None:
     slow = sim.consume(b, "q", 1_000, settle_ms=3_600_000)
     sim.run_for(1_000)
     for number in range(100):
-        sim.at(sim.now + number * 50, lambda body=f"m{number}": send_if_room(sim, a, "q", body))
+        sim.at(sim.now + number * 50, partial(send_if_room, sim, a, "q", f"m{number}"))
     sim.run_for(20_000)
 
     assert len(slow.bodies) <= 20 + 10
@@ -379,7 +386,7 @@ def test_strict_divides_evenly_among_brokers_that_have_the_queue(sim: Simulation
     """C5: with consumers or without; a broker without the queue gets nothing."""
     a, b, c, d = meshed(sim, 4, load_balancing=LoadBalancing.STRICT)
     for node in (a, b, c):
-        node.run(node.generation, lambda node=node: node.queue("q"))
+        node.run(node.generation, partial(node.queue, "q"))
     sim.consume(d, "other")
     sim.run_for(1_000)
     send_all(sim, a, "q", 100)
@@ -396,7 +403,7 @@ def test_strict_keeps_the_share_of_a_broker_that_is_away(sim: Simulation) -> Non
     """C6: it comes later, in order, and never moves again."""
     a, b = meshed(sim, 2, load_balancing=LoadBalancing.STRICT)
     for node in (a, b):
-        node.run(node.generation, lambda node=node: node.queue("q"))
+        node.run(node.generation, partial(node.queue, "q"))
     sim.run_for(1_000)
     sim.crash(b, 20_000)
     sim.run_for(5_000)
