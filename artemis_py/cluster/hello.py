@@ -1,4 +1,4 @@
-"""What two brokers say of themselves when a connection opens (mesh §5.2)."""
+"""What two brokers say of themselves when a connection opens (docs/mesh.md)."""
 
 from collections.abc import Mapping
 from typing import Final

@@ -1,4 +1,4 @@
-"""One connection to another broker of the mesh (mesh §5.2 to §5.7).
+"""One connection to another broker of the mesh (mesh §5.4 to §5.7).
 
     LOGIN      dialled or accepted; the other side has not said who it is
     FENCING    an older connection to the same broker is forgotten; what it brought is being committed

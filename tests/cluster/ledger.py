@@ -1,4 +1,4 @@
-"""What clients were promised and what they got, and what of that must never be (mesh §6.3)."""
+"""What clients were promised and what they got, and what of that must never be."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Faults that are planted into the mesh, to see the simulation find them (mesh §6.1)."""
+"""Faults that are planted into the mesh, to see the simulation find them."""
 
 from collections.abc import Mapping
 from functools import partial

@@ -70,7 +70,7 @@ def test_broker_that_dials_itself_is_told_so(sim: Simulation) -> None:
 
 
 def test_copy_of_a_data_folder_is_refused(sim: Simulation) -> None:
-    """R10: two brokers with one node id."""
+    """Two brokers with one node id."""
     nodes = sim.add_nodes(3)
     assert sim.run_until(sim.is_meshed)
     a, b, c = nodes
@@ -82,7 +82,7 @@ def test_copy_of_a_data_folder_is_refused(sim: Simulation) -> None:
 
 
 def test_older_store_is_refused(sim: Simulation) -> None:
-    """R8 and R9: a broker that has been started fewer times than the others know has a restored store."""
+    """A broker that has been started fewer times than the others know has a restored store."""
     a, b = sim.add_nodes(2)
     assert sim.run_until(sim.is_meshed)
     sim.crash(b, 100)
@@ -96,7 +96,7 @@ def test_older_store_is_refused(sim: Simulation) -> None:
 
 
 def test_claims_survive_a_crash_of_their_broker(sim: Simulation) -> None:
-    """R4: what was on its way is neither lost nor sent twice."""
+    """What was on its way is neither lost nor sent twice."""
     a, b = sim.add_nodes(2)
     assert sim.run_until(sim.is_meshed)
     consumer = sim.consume(b, "q", 100)
@@ -126,7 +126,7 @@ def test_silent_peer_gets_nothing_more(sim: Simulation) -> None:
 
 
 def test_dead_connection_ends_after_its_time(sim: Simulation) -> None:
-    """R15: silence for longer than connection-ttl."""
+    """Silence for longer than connection-ttl."""
     config = ClusterConfig(name="mesh", check_period_ms=2_000, connection_ttl_ms=6_000)
     a, b = sim.add_nodes(2, config)
     assert sim.run_until(sim.is_meshed)
@@ -290,7 +290,7 @@ def test_peer_has_a_limited_number_of_channels(sim: Simulation) -> None:
 
 
 def test_wrong_digest_asks_for_everything_again(sim: Simulation) -> None:
-    """R19."""
+    """Nothing can drift unnoticed."""
     _, wire, peer = open_wire(sim, *UP, Digest(3, 12345))
 
     assert wire.closed is None

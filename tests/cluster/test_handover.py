@@ -1,4 +1,4 @@
-"""What clients see of hand-over: rows of the checklist in the reference (mesh §8)."""
+"""What clients see of hand-over: rows of the checklist in docs/mesh.md."""
 
 from collections import Counter
 from functools import partial

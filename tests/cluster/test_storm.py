@@ -1,4 +1,4 @@
-"""Random histories: nothing is lost, doubled or stranded, and faults that are planted are found (mesh §6)."""
+"""Random histories: nothing is lost, doubled or stranded, and faults that are planted are found."""
 
 import os
 from pathlib import Path
