@@ -83,6 +83,8 @@ class LocalQueue(Watcher):
         self.is_dirty: bool = False
         self.is_closed: bool = False
         self.placement: int = placement_of(queue)
+        self.stuck_since_ms: int = 0
+        """Time at which `report.stranded` first saw that messages wait for no reason; 0 if none do."""
         self._turn = 0
         """Which peer comes first when room is divided."""
         self._lingers: Demand | None = None
@@ -294,6 +296,21 @@ class LocalQueue(Watcher):
             del self.takers[taker.peer]
         taker.close()
         self.changed()
+
+    def wanted_by(self, taker: Taker, limit: int) -> int:
+        """Return how many of the first messages in memory a peer has consumers for, whatever keeps them here."""
+        found = 0
+        for references in self.queue.backlog.lists:
+            candidate = references.head
+            while candidate is not None and limit > 0:
+                limit -= 1
+                found += taker.has_consumer_for(candidate)
+                candidate = candidate.next
+        return found
+
+    def is_stuck(self, taker: Taker) -> bool:
+        """Tell whether the redistribution delay keeps messages from a peer that has room for them."""
+        return self._keeps_what_waits or taker.consumer.credit == 0
 
     def refresh_takers(self) -> None:
         """Let takers use their grants, as the load balancing and the redistribution delay allow."""

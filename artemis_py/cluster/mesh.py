@@ -31,7 +31,7 @@ from artemis_py.core.runtime.carrier import PeerRefused
 from artemis_py.core.runtime.timers import Timers
 from artemis_py.core.settings.cluster_config import ClusterConfig, LoadBalancing
 from artemis_py.core.settings.queue_config import QueueConfig
-from artemis_py.errors import ProtocolError, Refusal
+from artemis_py.errors import InvalidRequest, ProtocolError, Refusal
 
 NODE: Final = "mesh-node"
 MEMBERS: Final = "mesh-members"
@@ -182,11 +182,9 @@ class Mesh(TurnListener, Companion):
         """Tell whether messages are claimed, or may be, in a channel of this number."""
         return id in self._channels
 
-    @property
-    def in_doubt(self) -> int:
-        """Number of messages that are claimed for peers which are not connected."""
-        connected = {id for id, peer in self.peers.items() if peer.state is PeerState.UP}
-        return sum(len(each.claims) for each in self._channels.values() if each.peer_id not in connected)
+    def claimed_for(self, node_id: str) -> int:
+        """Return how many messages are on their way to a node; while it is away they are in doubt."""
+        return sum(len(each.claims) for each in self._channels.values() if each.peer_id == node_id)
 
     # -- connections -------------------------------------------------------------------------------------------
 
@@ -346,6 +344,28 @@ class Mesh(TurnListener, Companion):
         if member.node_id == self.node_id or member.node_id in self.members or len(self.members) >= MAX_MEMBERS:
             return
         self._remember(KnownMember(member.node_id, member.name, member.urls or (), 0))
+
+    def forget(self, node_id: str) -> int:
+        """Forget a member that will not come back; return how many messages were on their way to it.
+
+        They are back at their places, marked as perhaps delivered: if the node has taken them and returns, they exist
+        twice. Raises InvalidRequest for a node that is not known, or is connected.
+        """
+        if node_id not in self.members:
+            raise InvalidRequest(f"no member of mesh '{self.config.name}' has the id '{node_id}'")
+        if node_id in self.peers:
+            raise InvalidRequest(f"member '{self.members[node_id].name}' is connected: stop it first")
+        count = 0
+        for channel in list(self._channels.values()):
+            if channel.peer_id == node_id:
+                count += channel.settle(channel.freed)
+                channel.close()
+                del self._channels[channel.id]
+        self._current.pop(node_id, None)
+        self._known.pop(node_id, None)
+        del self.members[node_id]
+        self.storage.save_record(MEMBERS, node_id.encode(), None)
+        return count
 
     def _remember(self, member: KnownMember) -> None:
         known = self.members.get(member.node_id)

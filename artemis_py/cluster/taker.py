@@ -160,7 +160,7 @@ class Taker(Sink):
             message = source
         else:
             return False
-        if message.has_group or message.large is not None or message.format.name not in self._formats:
+        if not self._can_move(message):
             return False
         distance = self._distance(source)
         if not distance:
@@ -171,6 +171,14 @@ class Taker(Sink):
             return True
         path = path_of(message)
         return not path or self._may_move(source, path, distance)
+
+    def _can_move(self, message: Message) -> bool:
+        """Tell whether a message may leave this broker at all, and whether the peer can read it."""
+        return not message.has_group and message.large is None and message.format.name in self._formats
+
+    def has_consumer_for(self, reference: Reference) -> bool:
+        """Tell whether the peer could have a message, if no delay kept it here."""
+        return self._can_move(reference.message) and self._distance(reference) > 0
 
     def _distance(self, source: Lookup) -> int:
         """Return how far away the nearest consumer is that wants a message; 0: nobody does."""

@@ -1,0 +1,124 @@
+"""What an operator wants to know of a mesh: who is connected, and why messages wait where they are."""
+
+from typing import TYPE_CHECKING, Final
+
+from attrs import frozen
+
+from artemis_py.cluster.local_queue import SPREAD, LocalQueue
+from artemis_py.cluster.peer import PeerState
+from artemis_py.core.settings.cluster_config import LoadBalancing
+
+if TYPE_CHECKING:
+    from artemis_py.cluster.mesh import Mesh
+
+STRANDED_MS: Final = 5_000
+"""Time for which a message may wait although a consumer elsewhere has room for it."""
+
+SAMPLE: Final = 500
+"""Messages of a queue that are looked at: those in memory, from the head."""
+
+
+@frozen
+class MemberStatus:
+    """One member of a mesh, as this broker sees it."""
+
+    node_id: str
+    name: str
+    state: str
+    """`up`, `suspect`, a state on the way there, or `away`."""
+    urls: tuple[str, ...]
+    claimed: int
+    """Messages on their way to it; while it is away they are in doubt."""
+    waiting: int
+    """Messages that wait for it (STRICT)."""
+    handed_over: int
+    taken: int
+    """Messages that it has taken, and given, since it was connected."""
+    resyncs: int
+    """Times that tables differed; must be 0."""
+
+
+def members_of(mesh: "Mesh") -> list[MemberStatus]:
+    """Return all known members but this broker."""
+    found: list[MemberStatus] = []
+    for member in mesh.members.values():
+        peer = mesh.peers.get(member.node_id)
+        state = "away"
+        if peer is not None:
+            state = "suspect" if peer.is_suspect else peer.state.value
+        forward = mesh.forward_to(member.node_id).queue
+        found.append(
+            MemberStatus(
+                node_id=member.node_id,
+                name=member.name,
+                state=state,
+                urls=member.urls,
+                claimed=mesh.claimed_for(member.node_id),
+                waiting=0 if forward is None else forward.message_count,
+                handed_over=0 if peer is None else peer.handed_over,
+                taken=0 if peer is None else peer.taken,
+                resyncs=0 if peer is None else peer.resyncs,
+            )
+        )
+    return found
+
+
+def explain(mesh: "Mesh", name: str) -> list[str]:
+    """Return why messages of a queue wait here, a sentence for each reason."""
+    local = mesh.local(name)
+    if local is None:
+        queue = mesh.domain.queues.get(name)
+        return [f"there is no queue '{name}' here" if queue is None else "the mesh does not have this queue: see scope"]
+    queue = local.queue
+    if local.placement != SPREAD:
+        return ["queues of this kind need one broker: messages stay where they were sent"]
+    found: list[str] = []
+    if mesh.config.load_balancing is LoadBalancing.OFF:
+        found.append("message-load-balancing is OFF: messages stay where they were sent")
+    if queue.paused or queue.address.paused:
+        found.append("the queue or its address is paused")
+    for member in members_of(mesh):
+        if member.claimed and member.state != "up":
+            found.append(f"{member.claimed} messages of all queues are in doubt until '{member.name}' is back")
+    if not local.takers and mesh.moves_messages:
+        found.append("no other broker has a consumer for it")
+    for peer, taker in local.takers.items():
+        wanted = local.wanted_by(taker, SAMPLE)
+        if not wanted:
+            found.append(f"{peer.label} wants none of what waits")
+        elif taker.unused <= 0:
+            found.append(f"{peer.label} has a consumer for {wanted} of what waits, and no room")
+        elif not peer.may_claim:
+            found.append(f"{peer.label} is slow, or silent: its connection takes no more now")
+        elif local.is_stuck(taker):
+            found.append(f"redistribution-delay keeps {wanted} messages from {peer.label}")
+    return found
+
+
+def stranded(mesh: "Mesh", now_ms: int) -> int:
+    """Return how many messages wait although a consumer at a broker that is up has had room for them for 5 s.
+
+    At most `SAMPLE` of a queue are counted. Asked again and again, because what is stuck now may move in a moment.
+    """
+    count = 0
+    for local in mesh.locals():
+        stuck = _stuck(local)
+        if not stuck:
+            local.stuck_since_ms = 0
+        elif not local.stuck_since_ms:
+            local.stuck_since_ms = now_ms
+        elif now_ms - local.stuck_since_ms >= STRANDED_MS:
+            count += stuck
+    return count
+
+
+def _stuck(local: LocalQueue) -> int:
+    queue = local.queue
+    if not queue.waiting_count or queue.paused or queue.address.paused:
+        return 0
+    for peer, taker in local.takers.items():
+        if peer.state is PeerState.UP and taker.unused > 0:
+            wanted = local.wanted_by(taker, SAMPLE)
+            if wanted:
+                return wanted
+    return 0

@@ -1,0 +1,124 @@
+"""What an operator is told, and what an operator may decide."""
+
+import pytest
+
+from artemis_py.cluster.report import explain, members_of, stranded
+from artemis_py.core.settings.address_settings import AddressSettings
+from artemis_py.core.settings.cluster_config import LoadBalancing
+from artemis_py.errors import InvalidRequest
+from tests.cluster.node import Node
+from tests.cluster.simulation import Simulation
+from tests.cluster.test_handover import meshed, send_all
+
+
+def stranded_at(sim: Simulation, node: Node) -> int:
+    """What the gauge says when it is read twice, six seconds apart."""
+    stranded(node.mesh, node.clock())
+    sim.run_for(6_000)
+    return stranded(node.mesh, node.clock())
+
+
+def test_messages_that_are_stranded_on_purpose_are_counted(sim: Simulation) -> None:
+    """C61: with an explicit -1 what waits stays, although a consumer elsewhere has room for it."""
+    a, b = meshed(sim, 2, settings=AddressSettings(redistribution_delay=-1))
+    send_all(sim, a, "q", 10)
+    sim.run_for(1_000)
+    sim.consume(b, "q", 100)
+    sim.run_for(1_000)
+
+    assert stranded_at(sim, a) == 10
+    assert explain(a.mesh, "q") == ["redistribution-delay keeps 10 messages from mesh:B"]
+
+
+def test_nothing_is_stranded_without_a_reason(sim: Simulation) -> None:
+    """C61: a backlog that moves, and messages that nobody wants, are not stranded."""
+    a, b = meshed(sim, 2)
+    sim.consume(b, "q", 5, selector="colour = 'red'", settle_ms=400)
+    send_all(sim, a, "q", 200, colour="red")
+    send_all(sim, a, "q", 10, "green", colour="green")
+    sim.run_for(1_000)
+
+    assert stranded_at(sim, a) == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "queue_options", "reason"),
+    [
+        ({}, {}, "no other broker has a consumer for it"),
+        (
+            {"load_balancing": LoadBalancing.OFF},
+            {},
+            "message-load-balancing is OFF: messages stay where they were sent",
+        ),
+        ({}, {"exclusive": True}, "queues of this kind need one broker: messages stay where they were sent"),
+    ],
+)
+def test_explains_why_messages_wait(
+    sim: Simulation, options: dict[str, object], queue_options: dict[str, object], reason: str
+) -> None:
+    """C59."""
+    a, _ = meshed(sim, 2, **options)
+    a.run(a.generation, lambda: a.queue("q", **queue_options))
+    send_all(sim, a, "q", 3)
+    sim.run_for(2_000)
+
+    assert explain(a.mesh, "q") == [reason]
+    assert explain(a.mesh, "other") == ["there is no queue 'other' here"]
+
+
+def test_explains_what_consumers_elsewhere_lack(sim: Simulation) -> None:
+    """C59: selectors, and room."""
+    a, b, c = meshed(sim, 3)
+    sim.consume(b, "q", 10, selector="colour = 'red'")
+    sim.consume(c, "q", 0)
+    send_all(sim, a, "q", 3, colour="green")
+    sim.run_for(3_000)
+
+    assert sorted(explain(a.mesh, "q")) == [
+        "mesh:B wants none of what waits",
+        "mesh:C has a consumer for 3 of what waits, and no room",
+    ]
+
+
+def test_members_are_shown_with_what_is_in_doubt(sim: Simulation) -> None:
+    """One that is up, and one that died with messages on their way to it."""
+    a, b, c = meshed(sim, 3)
+    sim.consume(b, "q", 100, settle_ms=60_000)
+    sim.run_for(1_000)
+    send_all(sim, a, "q", 50)
+    assert sim.run_until(lambda: a.mesh.claimed_for(b.mesh.node_id) > 0)
+    dead = b.mesh.node_id
+    sim.crash(b, 1_000_000)
+    sim.run_for(20_000)
+
+    states = {status.name: status for status in members_of(a.mesh)}
+    assert states["C"].state == "up"
+    assert states["B"].state == "away"
+    assert states["B"].claimed == a.mesh.claimed_for(dead) > 0
+    assert explain(a.mesh, "q")[0].endswith("messages of all queues are in doubt until 'B' is back")
+    assert c.mesh.claimed_for(dead) == 0
+
+
+def test_member_that_is_gone_for_good_is_forgotten(sim: Simulation) -> None:
+    """C56: what was on its way to it goes to others, marked."""
+    a, b, c = meshed(sim, 3)
+    sim.consume(b, "q", 100, settle_ms=60_000)
+    sim.run_for(1_000)
+    send_all(sim, a, "q", 50)
+    assert sim.run_until(lambda: a.mesh.claimed_for(b.mesh.node_id) > 0)
+    dead = b.mesh.node_id
+    sim.crash(b, 1_000_000)
+    sim.run_for(20_000)
+    claimed = a.mesh.claimed_for(dead)
+    counts: list[int] = []
+    a.run(a.generation, lambda: counts.append(a.mesh.forget(dead)))
+    rest = sim.consume(c, "q", 100)
+    sim.run_for(10_000)
+
+    assert counts == [claimed]
+    assert len(rest.bodies) >= claimed
+    assert not sim.in_flight()
+    with pytest.raises(InvalidRequest, match="is connected"):
+        a.mesh.forget(c.mesh.node_id)
+    with pytest.raises(InvalidRequest, match="no member"):
+        a.mesh.forget(dead)
