@@ -4,7 +4,6 @@ Messages stay where they arrived until a consumer at another node has room for t
 each exactly once (docs/mesh.md). This module combines the parts and has no state of its own about queues or messages.
 """
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 from struct import Struct
 from typing import Final
@@ -16,8 +15,9 @@ from artemis_py.cluster.events import ChannelGap, PeerDown, PeerUp, TablesDiffer
 from artemis_py.cluster.hello import Hello
 from artemis_py.cluster.local_queue import SPREAD, LocalQueue, is_covered
 from artemis_py.cluster.marks import Marks
+from artemis_py.cluster.members import KnownMember as KnownMember
+from artemis_py.cluster.members import Members
 from artemis_py.cluster.peer import Peer, PeerState
-from artemis_py.cluster.records import Member
 from artemis_py.cluster.remote_queue import RemoteQueue, RemoteQueues
 from artemis_py.cluster.strict import StoreAndForward
 from artemis_py.core.messages.message import MessageFormat
@@ -34,29 +34,13 @@ from artemis_py.core.settings.queue_config import QueueConfig
 from artemis_py.errors import InvalidRequest, ProtocolError, Refusal
 
 NODE: Final = "mesh-node"
-MEMBERS: Final = "mesh-members"
 INCARNATION: Final = b"incarnation"
-"""Spaces and keys of the records of this broker and of the other members."""
-
-MAX_MEMBERS: Final = 1000
-"""Members that are remembered: a mesh has a hundred at most."""
+"""Space and key of the record that counts the starts of this broker."""
 
 PASSES: Final = 3
 """Times that changed queues are looked at in one iteration, because looking at one may change another."""
 
 _NUMBER: Final = Struct(">Q")
-
-
-class KnownMember:
-    """Another node of the mesh, connected or not."""
-
-    __slots__ = ("incarnation", "name", "node_id", "urls")
-
-    def __init__(self, node_id: str, name: str, urls: tuple[str, ...], incarnation: int) -> None:
-        self.node_id: Final = node_id
-        self.name: str = name
-        self.urls: tuple[str, ...] = urls
-        self.incarnation: int = incarnation
 
 
 class Mesh(TurnListener, Companion):
@@ -82,14 +66,12 @@ class Mesh(TurnListener, Companion):
         self.marks: Final = Marks(domain.storage)
         self.peers: Final[dict[str, Peer]] = {}
         """Connections by node id, one for each node."""
-        self.members: Final[dict[str, KnownMember]] = {}
-        """Other nodes of the mesh by id."""
+        self.members: Final = Members(domain.storage, node_id)
+        self.members.on_new = self._tell_member
         self.dirty: list[LocalQueue] = []
         """Queues that changed in this iteration."""
         self.claiming: list[Peer] = []
         """Peers that messages were claimed for in this iteration."""
-        self.on_member: Callable[[KnownMember], None] = _ignore
-        """Told of each node that is heard of, to dial it."""
         self.incarnation: int = 0
         self.is_ready: bool = False
         """Whether this run is in the store, so that no other run will ever be taken for it."""
@@ -126,10 +108,7 @@ class Mesh(TurnListener, Companion):
         channels, missing = load_channels(self.storage, queues)
         for channel in channels:
             self._channels[channel.id] = channel
-        for key, value in self.storage.load_records(MEMBERS):
-            known = _read_member(key, value)
-            if known is not None:
-                self.members[known.node_id] = known
+        self.members.load()
         records = dict(self.storage.load_records(NODE))
         last = records.get(INCARNATION, b"")
         self.incarnation = (_NUMBER.unpack(last)[0] if len(last) == _NUMBER.size else 0) + 1
@@ -228,7 +207,7 @@ class Mesh(TurnListener, Companion):
         if current is not None:
             self._check_connection(peer, current)
             current.close("another connection to this broker is newer", is_duplicate=True)
-        self._remember(KnownMember(hello.node_id, hello.node_name, hello.urls, hello.incarnation))
+        self.members.remember(KnownMember(hello.node_id, hello.node_name, hello.urls, hello.incarnation))
         self.peers[hello.node_id] = peer
 
     def _check_store(self, hello: Hello) -> None:
@@ -333,17 +312,18 @@ class Mesh(TurnListener, Companion):
 
     # -- members -----------------------------------------------------------------------------------------------
 
-    def member_records(self, peer: Peer) -> list[Member]:
-        """Return what a peer is told of the other members."""
-        return [
-            Member(each.node_id, each.name, each.urls) for each in self.members.values() if each.node_id != peer.node_id
-        ]
+    @property
+    def on_member(self) -> Callable[[KnownMember], None]:
+        """Function that is told of each node that is heard of, to dial it."""
+        return self.members.on_member
 
-    def learn(self, member: Member) -> None:
-        """Note a member that a peer knows."""
-        if member.node_id == self.node_id or member.node_id in self.members or len(self.members) >= MAX_MEMBERS:
-            return
-        self._remember(KnownMember(member.node_id, member.name, member.urls or (), 0))
+    @on_member.setter
+    def on_member(self, listener: Callable[[KnownMember], None]) -> None:
+        self.members.on_member = listener
+
+    def _tell_member(self, member: KnownMember) -> None:
+        for peer in self.peers.values():
+            peer.tell_member(member.record)
 
     def forget(self, node_id: str) -> int:
         """Forget a member that will not come back; return how many messages were on their way to it.
@@ -351,10 +331,11 @@ class Mesh(TurnListener, Companion):
         They are back at their places, marked as perhaps delivered: if the node has taken them and returns, they exist
         twice. Raises InvalidRequest for a node that is not known, or is connected.
         """
-        if node_id not in self.members:
+        member = self.members.get(node_id)
+        if member is None:
             raise InvalidRequest(f"no member of mesh '{self.config.name}' has the id '{node_id}'")
         if node_id in self.peers:
-            raise InvalidRequest(f"member '{self.members[node_id].name}' is connected: stop it first")
+            raise InvalidRequest(f"member '{member.name}' is connected: stop it first")
         count = 0
         for channel in list(self._channels.values()):
             if channel.peer_id == node_id:
@@ -363,25 +344,8 @@ class Mesh(TurnListener, Companion):
                 del self._channels[channel.id]
         self._current.pop(node_id, None)
         self._known.pop(node_id, None)
-        del self.members[node_id]
-        self.storage.save_record(MEMBERS, node_id.encode(), None)
+        self.members.forget(member)
         return count
-
-    def _remember(self, member: KnownMember) -> None:
-        known = self.members.get(member.node_id)
-        if known is not None and (known.name, known.urls, known.incarnation) == (
-            member.name,
-            member.urls,
-            member.incarnation,
-        ):
-            return
-        self.members[member.node_id] = member
-        value = json.dumps([member.name, list(member.urls), member.incarnation]).encode()
-        self.storage.save_record(MEMBERS, member.node_id.encode(), value)
-        if known is None:
-            for peer in self.peers.values():
-                peer.tell_member(Member(member.node_id, member.name, member.urls))
-        self.on_member(member)
 
     # -- queues ------------------------------------------------------------------------------------------------
 
@@ -555,15 +519,3 @@ class Mesh(TurnListener, Companion):
 
     def _random_number(self) -> int:
         return UUID(self.domain.entropy.uuid()).int >> 66
-
-
-def _ignore(member: KnownMember) -> None:
-    pass
-
-
-def _read_member(key: bytes, value: bytes) -> KnownMember | None:
-    try:
-        name, urls, incarnation = json.loads(value)
-        return KnownMember(key.decode(), str(name), tuple([str(url) for url in urls]), int(incarnation))
-    except (ValueError, TypeError):
-        return None

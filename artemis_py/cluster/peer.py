@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 from artemis_py.cluster.claims import OriginChannel
 from artemis_py.cluster.envelope import Envelope, decode_envelope, encode_envelope, path_of
 from artemis_py.cluster.hello import Hello, read_hello
-from artemis_py.cluster.local_queue import LocalQueue, Told
+from artemis_py.cluster.local_queue import LocalQueue
 from artemis_py.cluster.records import (
     Channel,
     Closed,
@@ -39,8 +39,9 @@ from artemis_py.cluster.records import (
     decode,
     encode,
 )
-from artemis_py.cluster.remote_queue import RemoteQueue, RemoteQueues, digest_of
+from artemis_py.cluster.remote_queue import RemoteQueue, RemoteQueues
 from artemis_py.cluster.strict import target_of
+from artemis_py.cluster.telling import Telling
 from artemis_py.core.queues.reference import Reference
 from artemis_py.core.runtime.carrier import Lane, PeerConnection
 from artemis_py.core.runtime.timers import Timer
@@ -48,9 +49,6 @@ from artemis_py.errors import ProtocolError
 
 if TYPE_CHECKING:
     from artemis_py.cluster.mesh import Mesh
-
-QUEUES_PER_TURN: Final = 500
-"""Queues that a peer is told of in one iteration: some 5 ms."""
 
 DIGEST_MS: Final = 60_000
 
@@ -85,10 +83,7 @@ class Peer:
         self.remotes: Final = RemoteQueues()
         self.channel: OriginChannel | None = None
         self.is_suspect: bool = False
-        self.untold: Final[dict[int, LocalQueue]] = {}
-        """Queues that the peer is to be told of, by id."""
-        self.told_digest: int = 0
-        self.told_count: int = 0
+        self.telling: Telling = Telling(self)
         self.to_confirm: int = 0
         """Number of the last message received; 0 if all are confirmed or about to be."""
         self.handed_over: int = 0
@@ -100,8 +95,6 @@ class Peer:
         self._connection: PeerConnection | None = None
         self._marks_sent = False
         self._their_marks: dict[int, int] | None = None
-        self._snapshot_open = False
-        """Whether a snapshot is being told."""
         self._is_synced = [False, False]
         """Whether this side's snapshot was told, and whether the peer's has come."""
         self._their_channel: int | None = None
@@ -170,15 +163,10 @@ class Peer:
 
     def _begin_snapshot(self) -> None:
         self._say(SnapshotBegin())
-        for member in self.mesh.member_records(self):
-            self._say(member)
-        self._snapshot_open = True
-        self.told_count = self.told_digest = 0
-        for local in self.mesh.locals():
-            told = local.told.get(self)
-            if told is not None:
-                told.instance = None
-            self.untold[local.id] = local
+        for member in self.mesh.members.values():
+            if member.node_id != self.node_id:
+                self._say(member.record)
+        self.telling.begin(list(self.mesh.locals()))
         self.mesh.mark(self)
 
     def _check_up(self) -> None:
@@ -211,9 +199,9 @@ class Peer:
         if now_ms - self._heard_ms >= config.check_period_ms and not self.is_suspect:
             self.is_suspect = True
             self._review_takers()
-        if now_ms - self._digest_ms >= DIGEST_MS and not self._snapshot_open and not self.untold:
+        if now_ms - self._digest_ms >= DIGEST_MS and self.telling.is_over:
             self._digest_ms = now_ms
-            self._say(Digest(self.told_count, self.told_digest))
+            self._say(self.telling.digest())
         elif now_ms - self._spoke_ms >= config.check_period_ms // 3:
             self._say(Seen(self._batches))
         self._plan_check()
@@ -256,7 +244,7 @@ class Peer:
             case Channel(id, number):
                 self._begin_channel(id, number)
             case Member():
-                self.mesh.learn(record)
+                self.mesh.members.learn(record)
             case Resync():
                 self.resyncs += 1
                 self._begin_snapshot()
@@ -446,11 +434,7 @@ class Peer:
             return False
         records, self._records = self._records, []
         if self.state in (PeerState.SYNCING, PeerState.UP):
-            for id in list(self.untold)[:QUEUES_PER_TURN]:
-                self._tell(records, self.untold.pop(id))
-            if self._snapshot_open and not self.untold:
-                self._snapshot_open = False
-                records.append(SnapshotEnd(self.told_count, self.told_digest))
+            if self.telling.compose(records):
                 self._is_synced[0] = True
         if self._seen_due:
             self._seen_due = False
@@ -459,7 +443,7 @@ class Peer:
             self._spoke_ms = self.mesh.now_ms
             self._is_blocked = not self._connection.send_control(encode(records))
             self._check_up()
-        return bool(self.untold) and not self._is_blocked
+        return not self.telling.is_over and not self._is_blocked
 
     def tell_member(self, member: Member) -> None:
         """Tell about a member that was not known when the snapshot was told."""
@@ -469,42 +453,8 @@ class Peer:
     def tell_later(self, local: LocalQueue) -> None:
         """Tell about a queue at the end of this iteration."""
         if self.state in (PeerState.SYNCING, PeerState.UP):
-            self.untold[local.id] = local
+            self.telling.add(local)
             self.mesh.mark(self)
-
-    def _tell(self, records: list[Record], local: LocalQueue) -> None:
-        """Tell what has changed about a queue since the peer was told last."""
-        told = local.told.get(self)
-        if local.is_closed:
-            if told is not None:
-                del local.told[self]
-                if told.instance is not None and told.demand is not None:
-                    self.told_count -= 1
-                    self.told_digest ^= digest_of(told.instance, told.demand)
-                    records.append(Gone(local.id))
-            return
-        if told is None:
-            told = local.told[self] = Told()
-        instance, demand = local.instance(), local.demand_for(self)
-        if instance != told.instance or demand != told.demand:
-            if told.instance is None:
-                self.told_count += 1
-            elif told.demand is not None:
-                self.told_digest ^= digest_of(told.instance, told.demand)
-            if instance != told.instance:
-                records.append(instance)
-            if demand != told.demand or told.instance is None:
-                records.append(demand)
-                local.changed()
-            told.instance, told.demand = instance, demand
-            self.told_digest ^= digest_of(instance, demand)
-        total = told.next_grant()
-        if total is not None:
-            records.append(Grant(local.id, total))
-        taker = local.takers.get(self)
-        if taker is not None and taker.is_ready != taker.remote.told_ready:
-            taker.remote.told_ready = taker.is_ready
-            records.append(Ready(taker.remote.instance.id, int(taker.is_ready)))
 
     # -- the end -----------------------------------------------------------------------------------------------
 
@@ -526,7 +476,7 @@ class Peer:
         if self._timer is not None:
             self._timer.cancel()
         self._to_send.clear()
-        self.untold.clear()
+        self.telling.clear()
         for local in self.mesh.locals():
             if self in local.told or self in local.takers:
                 local.told.pop(self, None)

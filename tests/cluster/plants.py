@@ -5,9 +5,12 @@ from functools import partial
 
 from artemis_py.cluster.claims import OriginChannel
 from artemis_py.cluster.hello import Hello
+from artemis_py.cluster.local_queue import LocalQueue
 from artemis_py.cluster.marks import Marks
 from artemis_py.cluster.mesh import Mesh
 from artemis_py.cluster.peer import Peer
+from artemis_py.cluster.records import Demand, Record
+from artemis_py.cluster.telling import Telling
 from artemis_py.core.messages.message import MessageFormat
 from artemis_py.core.routing.domain import Domain
 from artemis_py.core.runtime.carrier import PeerConnection
@@ -114,10 +117,16 @@ class SilentChange(Planted):
     """A change of demand is not told when it is the last consumer that left."""
 
     class peer_class(Peer):
-        def _tell(self, records: list[object], local: object) -> None:  # type: ignore[override]
-            count = len(records)
-            super()._tell(records, local)  # type: ignore[arg-type]
-            records[count:] = [each for each in records[count:] if getattr(each, "consumers", 1)]
+        def __init__(self, mesh: Mesh, number: int) -> None:
+            super().__init__(mesh, number)
+
+            class Silent(Telling):
+                def tell(self, records: list[Record], local: LocalQueue) -> None:
+                    count = len(records)
+                    super().tell(records, local)
+                    records[count:] = [each for each in records[count:] if not isinstance(each, Demand) or each.wants]
+
+            self.telling = Silent(self)
 
 
 PLANTS: list[type[Planted]] = [

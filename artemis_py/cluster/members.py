@@ -1,0 +1,95 @@
+"""The members of a mesh: nodes that this one is connected to, was connected to, or has heard of from others.
+
+    records   mesh-members, id of the node   ->   JSON: name, URLs, number of its starts
+
+A member leaves only by command (`forget`).
+"""
+
+import json
+from collections.abc import Callable
+from typing import Final
+
+from attrs import frozen
+
+from artemis_py.cluster.records import Member
+from artemis_py.core.queues.storage import Storage
+
+MEMBERS: Final = "mesh-members"
+"""Space of the records of members."""
+
+MAX_MEMBERS: Final = 1000
+"""Members that are remembered: a mesh has a hundred at most."""
+
+
+@frozen
+class KnownMember:
+    """Another node of the mesh, connected or not."""
+
+    node_id: str
+    name: str
+    urls: tuple[str, ...]
+    incarnation: int
+    """Number of its starts, as it said itself; 0 if only others have named it."""
+
+    @property
+    def record(self) -> Member:
+        """What peers are told about it."""
+        return Member(self.node_id, self.name, self.urls)
+
+
+class Members:
+    """All members but this node, by id."""
+
+    def __init__(self, storage: Storage, own_id: str) -> None:
+        self.on_member: Callable[[KnownMember], None] = _ignore
+        """Told of each node that is heard of, and of changes, to dial it."""
+        self.on_new: Callable[[KnownMember], None] = _ignore
+        """Told of each node that was not known, to tell peers."""
+        self._storage: Final = storage
+        self._own_id: Final = own_id
+        self._members: Final[dict[str, KnownMember]] = {}
+
+    def load(self) -> None:
+        """Read what an earlier run left."""
+        for key, value in self._storage.load_records(MEMBERS):
+            try:
+                name, urls, incarnation = json.loads(value)
+                known = KnownMember(key.decode(), str(name), tuple([str(url) for url in urls]), int(incarnation))
+            except (ValueError, TypeError):
+                # It tells who it is when it is back.
+                continue
+            self._members[known.node_id] = known
+
+    def values(self) -> list[KnownMember]:
+        """Return all members."""
+        return list(self._members.values())
+
+    def get(self, node_id: str) -> KnownMember | None:
+        """Return the member of this id."""
+        return self._members.get(node_id)
+
+    def learn(self, member: Member) -> None:
+        """Note a member that a peer knows; what it says of itself counts more."""
+        if member.node_id not in self._members and len(self._members) < MAX_MEMBERS:
+            self.remember(KnownMember(member.node_id, member.name, member.urls or (), 0))
+
+    def remember(self, member: KnownMember) -> None:
+        """Note a member, or what has changed about it."""
+        known = self._members.get(member.node_id)
+        if member == known or member.node_id == self._own_id:
+            return
+        self._members[member.node_id] = member
+        value = json.dumps([member.name, list(member.urls), member.incarnation]).encode()
+        self._storage.save_record(MEMBERS, member.node_id.encode(), value)
+        if known is None:
+            self.on_new(member)
+        self.on_member(member)
+
+    def forget(self, member: KnownMember) -> None:
+        """Forget a member."""
+        del self._members[member.node_id]
+        self._storage.save_record(MEMBERS, member.node_id.encode(), None)
+
+
+def _ignore(member: KnownMember) -> None:
+    pass
