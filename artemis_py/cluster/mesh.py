@@ -9,9 +9,9 @@ from struct import Struct
 from typing import Final
 from uuid import UUID
 
+from artemis_py.cluster.arrivals import Arrivals
 from artemis_py.cluster.claims import OriginChannel, load_channels
-from artemis_py.cluster.envelope import PATH, Envelope
-from artemis_py.cluster.events import ChannelGap, PeerDown, PeerUp, TablesDiffer, TakenAside
+from artemis_py.cluster.events import ChannelGap, PeerDown, PeerUp, TablesDiffer
 from artemis_py.cluster.hello import Hello
 from artemis_py.cluster.local_queue import SPREAD, LocalQueue, is_covered
 from artemis_py.cluster.marks import Marks
@@ -21,7 +21,6 @@ from artemis_py.cluster.peer import Peer, PeerState
 from artemis_py.cluster.remote_queue import RemoteQueue, RemoteQueues
 from artemis_py.cluster.strict import StoreAndForward
 from artemis_py.core.messages.message import MessageFormat
-from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.queues.storage import Storage
 from artemis_py.core.queues.watching import TurnListener
@@ -30,8 +29,7 @@ from artemis_py.core.routing.domain import Domain
 from artemis_py.core.runtime.carrier import PeerRefused
 from artemis_py.core.runtime.timers import Timers
 from artemis_py.core.settings.cluster_config import ClusterConfig, LoadBalancing
-from artemis_py.core.settings.queue_config import QueueConfig
-from artemis_py.errors import InvalidRequest, ProtocolError, Refusal
+from artemis_py.errors import InvalidRequest
 
 NODE: Final = "mesh-node"
 INCARNATION: Final = b"incarnation"
@@ -64,6 +62,7 @@ class Mesh(TurnListener, Companion):
         self.storage: Final[Storage] = domain.storage
         self.timers: Final[Timers] = domain.dispatcher.timers
         self.marks: Final = Marks(domain.storage)
+        self.arrivals: Final = Arrivals(self)
         self.peers: Final[dict[str, Peer]] = {}
         """Connections by node id, one for each node."""
         self.members: Final = Members(domain.storage, node_id)
@@ -86,8 +85,6 @@ class Mesh(TurnListener, Companion):
         self._channels: Final[dict[int, OriginChannel]] = {}
         self._current: Final[dict[str, OriginChannel]] = {}
         """Channels of this run by node id."""
-        self.is_taking: bool = False
-        """Whether a message from a peer is being put into its queue."""
         self._known: Final[dict[str, RemoteQueues]] = {}
         """Queues of the nodes that are, or were, connected in this run, by node id."""
         self._formats: Final[dict[str, frozenset[str]]] = {}
@@ -377,7 +374,7 @@ class Mesh(TurnListener, Companion):
             return
         local = self._locals.get(instance.queue)
         if local is None and self._passes_on(remote):
-            self._make_shell(instance.address, instance.queue)
+            self.arrivals.make_shell(instance.address, instance.queue)
             local = self._locals.get(instance.queue)
         if local is not None and local.queue.address.name == instance.address:
             local.set_taker(peer, remote)
@@ -391,65 +388,6 @@ class Mesh(TurnListener, Companion):
             and not self.is_reserved(remote.instance.address)
             and not self.is_reserved(remote.instance.queue)
         )
-
-    def _make_shell(self, address: str, name: str) -> Queue | None:
-        """Create a queue that exists elsewhere, with this broker's settings; None if that is not possible."""
-        domain = self.domain
-        try:
-            known = domain.addresses.get(address)
-            if known is None:
-                known = domain.create_address(address, frozenset((RoutingType.ANYCAST,)), auto_created=True)
-            elif RoutingType.ANYCAST not in known.routing_types:
-                domain.update_address(address, known.routing_types | {RoutingType.ANYCAST})
-            return domain.create_queue(
-                QueueConfig(name=name, address=address, routing_type=RoutingType.ANYCAST, auto_created=True)
-            )
-        except Refusal as refusal:
-            domain.events.emit(TakenAside(self.config.name, name, str(refusal)))
-            return None
-
-    # -- messages ----------------------------------------------------------------------------------------------
-
-    def take(self, peer: Peer, envelope: Envelope) -> None:
-        """Put a message from a peer into its queue. Raises ProtocolError for one that the peer must not send."""
-        if (
-            not self.config.scope.covers(envelope.address)
-            or self.is_reserved(envelope.address)
-            or self.is_reserved(envelope.queue)
-        ):
-            raise ProtocolError(f"the peer has sent a message for '{envelope.address}', which the mesh does not have")
-        if not peer.may_share(envelope.address):
-            raise ProtocolError(f"the peer has sent a message for '{envelope.address}', without the permission mesh")
-        message = envelope.message
-        queue = self.domain.queues.get(envelope.queue)
-        if queue is None:
-            queue = self._make_shell(envelope.address, envelope.queue)
-        message.id = self.domain.dispatcher.numbers.new_message_id()
-        message.set_extra(PATH, ",".join(envelope.path))
-        if queue is None or queue.address.name != envelope.address or not queue.enabled:
-            self._put_aside(envelope)
-            return
-        message.origin = self.domain.addresses.get(message.address, queue.address)
-        self.is_taking = True
-        queue.take_handed(message, envelope.delivery_count, envelope.was_acquired)
-        self.is_taking = False
-        local = self._locals.get(envelope.queue)
-        if local is not None:
-            told = local.told.get(peer)
-            if told is not None:
-                told.received += 1
-                told.received_ms = self.now_ms
-            local.changed()
-
-    def _put_aside(self, envelope: Envelope) -> None:
-        """Send a message that cannot be in its queue to the dead-letter address: the peer no longer has it."""
-        domain = self.domain
-        reason = f"queue '{envelope.queue}' of '{envelope.address}' cannot be had here"
-        domain.events.emit(TakenAside(self.config.name, envelope.queue, reason))
-        address = domain.addresses.get(envelope.address)
-        if address is None:
-            address = domain.create_address(envelope.address, frozenset((RoutingType.ANYCAST,)), auto_created=True)
-        domain.undeliverable.untransformed(envelope.message, address, envelope.queue, None)
 
     # -- what waits for a node -----------------------------------------------------------------------------------
 

@@ -45,7 +45,7 @@ from artemis_py.cluster.telling import Telling
 from artemis_py.core.queues.reference import Reference
 from artemis_py.core.runtime.carrier import Lane, PeerConnection
 from artemis_py.core.runtime.timers import Timer
-from artemis_py.errors import ProtocolError
+from artemis_py.errors import ProtocolError, Refusal
 
 if TYPE_CHECKING:
     from artemis_py.cluster.mesh import Mesh
@@ -306,7 +306,7 @@ class Peer:
         self._hear()
         try:
             self._take(lane, number, message)
-        except ProtocolError as error:
+        except (ProtocolError, Refusal) as error:
             self.close(str(error))
 
     def _take(self, lane: Lane, number: int, content: bytes) -> None:
@@ -318,7 +318,7 @@ class Peer:
         if number > mark + 1:
             raise ProtocolError(f"message {number} came after {mark}")
         if number == mark + 1:
-            self.mesh.take(self, decode_envelope(content, self.mesh.formats))
+            self.mesh.arrivals.take(self, decode_envelope(content, self.mesh.formats))
             marks.set(self.node_id, channel, number)
             self.taken += 1
         self.to_confirm = number

@@ -138,7 +138,7 @@ class Turns(Guard):
         """Keep the message for another node if it is that node's turn; what a peer sent has had its turn."""
         mesh = self._local.mesh
         message = reference.message
-        if mesh.is_taking or message.has_group or message.large is not None:
+        if mesh.arrivals.is_taking or message.has_group or message.large is not None:
             return super().admit(queue, reference)
         nodes = mesh.nodes_with(queue.address.name, queue.name, message.format.name)
         self._turn = (self._turn + 1) % (len(nodes) + 1)

@@ -50,6 +50,8 @@ class Node:
         self.is_running = False
         self.is_stopped = False
         """Whether the process is stopped (SIGSTOP): nothing happens in it."""
+        self.disk_fails = False
+        """Whether every commit fails from now on."""
         self.neighbours: list[Node] = []
         """Nodes that it dials."""
         self.refusals: list[str] = []
@@ -203,7 +205,7 @@ class Node:
                 self._held.append(finish)
             elif generation == self.generation and self.is_running:
                 self.jobs.remove(job)
-                result = job()
+                result = "planned failure" if self.disk_fails else job()
                 self.run(generation, lambda: done(result))
 
         self.simulation.at(self.simulation.now + took, finish)

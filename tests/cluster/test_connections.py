@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from artemis_py.cluster.envelope import Envelope, encode_envelope
 from artemis_py.cluster.peer import Peer, PeerState
 from artemis_py.cluster.records import (
     Channel,
@@ -18,7 +19,10 @@ from artemis_py.cluster.records import (
     encode,
     encode_one,
 )
+from artemis_py.core.messages.builtin_format import plain_message
+from artemis_py.core.messages.view import MessageView
 from artemis_py.core.runtime.carrier import Lane, PeerRefused
+from artemis_py.core.settings.address_settings import AddressSettings
 from artemis_py.core.settings.cluster_config import ClusterConfig
 from tests.cluster.node import Node
 from tests.cluster.simulation import Simulation
@@ -332,3 +336,81 @@ def test_hello_that_does_not_fit_is_refused(sim: Simulation, changes: dict[str, 
 
     with pytest.raises(PeerRefused, match=reason):
         peer.opened(Wire(), HELLO | changes)
+
+
+# -- messages that have no place -------------------------------------------------------------------------------------
+
+
+def deliver(peer: Peer, address: str, queue: str, number: int = 1) -> None:
+    """A message of a scripted peer."""
+    message = plain_message(address, MessageView(body="m"))
+    message.durable = True
+    envelope = Envelope(message, address, queue, 0, False, ("stranger",))
+    peer.message(Lane.HANDOVER, number, encode_envelope(envelope))
+
+
+def test_queue_that_is_gone_is_made_again(sim: Simulation) -> None:
+    """The peer no longer has the message, so it waits here until somebody wants it."""
+    node, wire, peer = open_wire(sim, *UP)
+    node.run(node.generation, lambda: deliver(peer, "q", "q"))
+    sim.run_for(1_000)
+
+    assert node.domain.queues["q"].waiting_count == 1
+    assert node.domain.queues["q"].auto_created
+    assert wire.accepted == [1]
+
+
+def test_message_that_cannot_be_in_its_queue_is_a_dead_letter(sim: Simulation) -> None:
+    """A taker never refuses: it has the message already."""
+    sim.settings = AddressSettings(dead_letter_address="DLQ")
+    node, wire, peer = open_wire(sim, *UP)
+    node.run(node.generation, lambda: (node.queue("q", address="elsewhere"), node.queue("DLQ")))
+    node.run(node.generation, lambda: deliver(peer, "q", "q"))
+    sim.run_for(1_000)
+
+    assert node.domain.queues["DLQ"].waiting_count == 1
+    assert wire.accepted == [1]
+    assert node.mesh.marks.get("stranger", 9) == 1
+
+
+@pytest.mark.parametrize(
+    ("address", "queue"), [("$sys", "q"), ("q", "$.artemis.internal.x"), ("activemq.management", "q")]
+)
+def test_message_for_the_broker_itself_ends_the_connection(sim: Simulation, address: str, queue: str) -> None:
+    """C48: a peer brings what the mesh has, and nothing else."""
+    node, wire, peer = open_wire(sim, *UP)
+    node.run(node.generation, lambda: deliver(peer, address, queue))
+
+    assert wire.closed is not None
+    assert "which the mesh does not have" in wire.closed
+
+
+def test_message_without_the_permission_ends_the_connection(sim: Simulation) -> None:
+    """C48."""
+    node, wire, peer = open_wire(sim, *UP)
+    peer.may_share = lambda address: address != "q"
+    node.run(node.generation, lambda: deliver(peer, "q", "q"))
+
+    assert wire.closed == "the peer has sent a message for 'q', without the permission mesh"
+
+
+def test_taker_whose_store_fails_confirms_nothing(sim: Simulation) -> None:
+    """The connection ends, and nobody may connect until a restart; the origin keeps what was on its way."""
+    a, b = sim.add_nodes(2)
+    assert sim.run_until(sim.is_meshed)
+    sim.consume(b, "q", 100)
+    sim.run_for(1_000)
+    b.disk_fails = True
+    for number in range(20):
+        sim.send(a, "q", f"m{number}")
+    sim.run_for(5_000)
+    assert not b.mesh.peers
+    assert "store of this broker has failed" in b.refusals[-1]
+
+    sim.ledger.crashes += 1
+    b.disk_fails = False
+    b.crash(lands=False)
+    b.start()
+    assert sim.run_until(sim.is_meshed)
+    sim.consume(a, "q", 100)
+    assert sim.run_until(lambda: not sim.ledger.missing() and not sim.in_flight())
