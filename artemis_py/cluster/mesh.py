@@ -251,9 +251,10 @@ class Mesh(TurnListener, Companion):
             if channel.peer_id != peer.node_id:
                 continue
             mark = marks.get(channel.id, 0)
-            fits = self._check_mark(peer, channel, mark)
+            # What an earlier run has sent, and heard of, is not known beyond what was still claimed.
+            fits = channel is current and self._check_mark(peer, channel, mark)
             channel.settle(mark)
-            if channel is not current or not fits:
+            if not fits:
                 channel.close()
                 del self._channels[channel.id]
                 if channel is current:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from heapq import heappop, heappush
 from pathlib import Path
 
+from artemis_py.cluster.events import ChannelGap, TablesDiffer
 from artemis_py.cluster.mesh import Mesh
 from artemis_py.cluster.peer import PeerState
 from artemis_py.core.routing.domain import Domain
@@ -196,6 +197,7 @@ class Simulation:
         """Differences between what each node tells and what its peers know (I7), and counters that must be 0 (I13)."""
         faults: list[str] = []
         for node in self.nodes:
+            faults += [f"{node.name}: {event}" for event in node.events if isinstance(event, ChannelGap | TablesDiffer)]
             for peer in node.mesh.peers.values():
                 if peer.resyncs:
                     faults.append(f"{node.name} and {peer.label} were told everything again")
