@@ -12,12 +12,15 @@ the transport needs of such a protocol.
 
 from collections.abc import Mapping
 from enum import Enum
-from typing import Protocol
+from typing import Final, Protocol
 
 from attrs import field, frozen
 
 from artemis_py.core.runtime.access import Subject
 from artemis_py.errors import ArtemisError
+
+CONNECTION_LOST: Final = "connection lost"
+"""Reason that `PeerListener.lost` gets if the network broke: nobody refused anything."""
 
 
 class PeerRefused(ArtemisError):
@@ -126,5 +129,7 @@ class Greeting:
 
     hello: Mapping[str, object]
     listener: PeerListener
+    client_id: str = ""
+    """Text that the other broker shows beside the connection; empty: the name of this broker."""
     login: PeerLogin = PeerLogin()
     limits: PeerLimits = PeerLimits()

@@ -22,7 +22,7 @@ from artemis_amqp.engine.states import AMQP_HEADER, SASL_HEADER
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.runtime.access import Subject
 from artemis_py.core.runtime.background import Steps
-from artemis_py.core.runtime.carrier import PeerLimits, PeerListener
+from artemis_py.core.runtime.carrier import CONNECTION_LOST, PeerLimits, PeerListener
 from artemis_py.core.runtime.meter import LINK_UNITS
 from artemis_py.core.sessions.session import Session
 from artemis_py.errors import NoSuchHost
@@ -172,7 +172,7 @@ class AmqpHandler:
         self._is_lost = True
         self._input.update(0)
         if self._peer is not None:
-            self._peer.lose("connection lost")
+            self._peer.lose(CONNECTION_LOST)
         self._close_core(failed=True)
         self.manager.forget(self)
 

@@ -167,7 +167,7 @@ class AmqpProtocolManager:
 
     def dial(self, context: OutgoingContext, greeting: Greeting) -> DialledPeer:
         """Return our side of a connection to another broker of a mesh."""
-        return DialledPeer(context, greeting, self.host.options.name, self.host.meter)
+        return DialledPeer(context, greeting, greeting.client_id or self.host.options.name, self.host.meter)
 
     def remember(self, handler: AmqpHandler) -> None:
         """Register a connection that is open."""

@@ -11,7 +11,7 @@ from artemis_amqp.engine.limits import ConnectionLimits
 from artemis_amqp.engine.performatives import AmqpError, Open
 from artemis_amqp.engine.states import State
 from artemis_amqp.engine.types import Symbol
-from artemis_py.core.runtime.carrier import Greeting, PeerRefused
+from artemis_py.core.runtime.carrier import CONNECTION_LOST, Greeting, PeerRefused
 from artemis_py.core.runtime.meter import Meter
 from artemis_py.protocol import OutgoingContext
 
@@ -98,7 +98,7 @@ class DialledPeer(PeerEnd):
 
     def connection_lost(self) -> None:
         """Tell the mesh, unless it knows: the socket is gone."""
-        self.lose("connection lost")
+        self.lose(CONNECTION_LOST)
 
     # -- called by the engine ------------------------------------------------------------------------------------
 

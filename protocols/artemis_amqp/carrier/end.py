@@ -37,9 +37,10 @@ class PeerEnd:
         self._sessions: Final[list[AmqpSession]] = []
         self._own: Final[set[Link]] = set()
         """Links that we attached."""
-        self._control_out: OutLane | None = None
+        # The mesh may have something to say before the other side has begun the session for it.
+        self._control_out: Final = OutLane(is_settled=True, failed=self._fail)
         self._control_in: ControlIn | None = None
-        self._out: Final[dict[Lane, OutLane]] = {}
+        self._out: Final = {lane: OutLane(is_settled=False, failed=self._fail) for lane in Lane}
         self._in: Final[dict[Lane, LaneIn]] = {}
 
     # -- for the mesh ------------------------------------------------------------------------------------------
@@ -56,13 +57,11 @@ class PeerEnd:
 
     def send_control(self, records: bytes) -> bool:
         """Send records; see `PeerConnection`."""
-        lane = self._control_out
-        return lane is None or self._listener is None or lane.send(b"", records, 0)
+        return self._listener is None or self._control_out.send(b"", records, 0)
 
     def send(self, lane: Lane, number: int, message: bytes) -> bool:
         """Send a message; see `PeerConnection`."""
-        out = self._out.get(lane)
-        return out is None or self._listener is None or out.send(NUMBER.pack(number), message, number)
+        return self._listener is None or self._out[lane].send(NUMBER.pack(number), message, number)
 
     def accept(self, lane: Lane, number: int) -> None:
         """Confirm messages; see `PeerConnection`."""
@@ -107,9 +106,8 @@ class PeerEnd:
         listener = self._listener
         if listener is None:
             return
-        has_room = self._control_out is not None and self._control_out.has_caught_up
-        if self._control_out is not None:
-            self._control_out.has_caught_up = False
+        has_room = self._control_out.has_caught_up
+        self._control_out.has_caught_up = False
         for lane, out in self._out.items():
             if out.confirmed >= 0:
                 number, out.confirmed = out.confirmed, -1
@@ -209,19 +207,18 @@ class PeerEnd:
         is_first = not self._sessions
         self._sessions.append(session)
         if is_first:
-            self._control_out = self._attach(session, CONTROL_ADDRESS, is_settled=True)
+            self._control_out.connect(self._attach(session, CONTROL_ADDRESS, SETTLED))
             return
         for address, lane in LANE_ADDRESSES.items():
-            self._out[lane] = self._attach(session, address, is_settled=False)
+            self._out[lane].connect(self._attach(session, address, _UNSETTLED))
 
-    def _attach(self, session: AmqpSession, address: str, is_settled: bool) -> OutLane:
+    def _attach(self, session: AmqpSession, address: str, mode: int) -> SenderLink:
         # Both sides attach a link to each address, so the name has a part of its own.
         name = f"{address}:{uuid4()}"
-        mode = SETTLED if is_settled else _UNSETTLED
         link = session.attach(name, Source(address=address), Target(address=address), True, mode)
         assert isinstance(link, SenderLink)
         self._own.add(link)
-        return OutLane(link, is_settled, self._fail)
+        return link
 
     def _receive_control(self, records: bytes) -> None:
         if self._listener is not None:

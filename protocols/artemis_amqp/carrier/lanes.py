@@ -28,9 +28,9 @@ FIRST_MEAN_SIZE: Final = 1024
 class OutLane(SenderLinkHandler):
     """Sends on one link, in order; what the other side has no room for waits."""
 
-    def __init__(self, link: SenderLink, is_settled: bool, failed: Callable[[str], None]) -> None:
-        """Take over a link; `failed` is called when the other side breaks the rules of the lane."""
-        self._link: Final = link
+    def __init__(self, is_settled: bool, failed: Callable[[str], None]) -> None:
+        """Wait for a link; `failed` is called when the other side breaks the rules of the lane."""
+        self._link: SenderLink | None = None
         self._is_settled: Final = is_settled
         self._failed: Final = failed
         self._waiting: Final[deque[tuple[bytes, bytes, int]]] = deque()
@@ -41,6 +41,10 @@ class OutLane(SenderLinkHandler):
         """Highest confirmed number since the last look; -1: none."""
         self.has_caught_up = False
         """Whether nothing waits any more, and something did; the code that reads it resets it."""
+
+    def connect(self, link: SenderLink) -> None:
+        """Send on this link from now on, what waits first."""
+        self._link = link
         link.handler = self
 
     @property
@@ -76,7 +80,7 @@ class OutLane(SenderLinkHandler):
 
     def _pump(self) -> None:
         link = self._link
-        while self._waiting:
+        while self._waiting and link is not None:
             if not link.can_send:
                 link.session.connection.outbox.ask_for_room()
                 return

@@ -61,6 +61,18 @@ def test_records_and_messages_pass_both_ways_in_order() -> None:
         assert [each for each in heard if each[0] is Lane.BULK] == [(Lane.BULK, 1, b"z")]
 
 
+def test_what_is_said_at_once_is_not_lost() -> None:
+    """The side that was dialled may speak before the other one has begun a session."""
+    pair = Pair()
+    while not pair.there.heard:
+        pair.step()
+    pair.there.there.send_control(b"first")
+    pair.there.there.send(Lane.HANDOVER, 1, b"message")
+    pair.run()
+
+    assert pair.here.take() == [OPENED_HERE, ("control", b"first"), (Lane.HANDOVER, 1, b"message")]
+
+
 def test_a_confirmation_is_for_all_messages_up_to_a_number() -> None:
     """And for those of its lane only; the mesh hears once of many."""
     pair = opened()
