@@ -210,8 +210,8 @@ class ConnectorConfig:
     )
     tls: ConnectorTls | None = None
     """TLS of the connections; None: they are not encrypted."""
-    file: str = ""
-    line: int = 0
+    file: str = field(default="", eq=False)
+    line: int = field(default=0, eq=False)
     """Line of `file` that declares the connector, for messages about its files."""
 
     @property

@@ -47,6 +47,7 @@ class Connector:
         """Create an idle connector; `random` returns numbers in [0, 1). Raises ConfigError for files of TLS."""
         self._context: Final = context
         self._tls = client_context(context.config)
+        self._policy: Final = policy
         self._backoff: Final = Backoff(policy, random)
         self._brake: Final = LogBrake(LOGGER)
         self._attempt: asyncio.Task[None] | None = None
@@ -96,6 +97,12 @@ class Connector:
     # -- steps -------------------------------------------------------------------------------------------------
 
     def _dial(self) -> None:
+        """Make an attempt, if it is wanted."""
+        if not self._context.may_dial():
+            self.state = ConnectorState.WAITING
+            now = asyncio.get_running_loop().time()
+            self._context.turn.plan_deadline(self, now + self._policy.longest_s)
+            return
         self.state = ConnectorState.DIALLING
         self._attempt = asyncio.get_running_loop().create_task(self._connect())
 
@@ -155,16 +162,17 @@ class Connector:
         """Plan the next attempt: the connection is over (called by the driver)."""
         if self.state is ConnectorState.IDLE:
             return
-        if self.state is ConnectorState.OPEN:
+        is_told = self.state is ConnectorState.OPEN
+        if is_told:
             LOGGER.warning(
                 "connection to another broker lost: connector=%s address=%s reason=%s",
                 self.config.name,
                 self.config.endpoint,
                 reason,
             )
-        self._failed(reason)
+        self._failed(reason, is_told)
 
-    def _failed(self, reason: str) -> None:
+    def _failed(self, reason: str, is_told: bool = False) -> None:
         self._attempt = None
         self._driver = None
         self.last_failure = reason
@@ -177,7 +185,7 @@ class Connector:
             template = "another broker is not dialled any more: connector=%s address=%s attempts=%d reason=%s"
             LOGGER.error(template, name, address, self._backoff.failures, reason)
             return
-        if self._backoff.failures == 1:
+        if self._backoff.failures == 1 and not is_told:
             # The attempts that follow say the same; `last_failure` has the newest reason.
             template = "another broker cannot be reached: connector=%s address=%s reason=%s"
             self._brake.warning(name, template, name, address, reason)

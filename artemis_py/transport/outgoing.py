@@ -43,6 +43,8 @@ class ConnectorContext:
     turn: Turn
     connections: Connections
     events: Events
+    may_dial: Callable[[], bool] = lambda: True
+    """Tells before each attempt whether it is wanted; if not, the question comes again after a delay."""
 
     def terms(self) -> AcceptorContext:
         """Return what the driver needs: as of an acceptor that nobody can connect to."""
