@@ -33,6 +33,7 @@ from artemis_py.core.settings.exchange_config import NO_EXCHANGES
 from artemis_py.deployment.apply import Deployment
 from artemis_py.deployment.lifecycle import Lifecycle, Part, State
 from artemis_py.deployment.logins import AuthenticatorOf, Logins, make_logins, open_to_all
+from artemis_py.deployment.meshes import BrokerMesh, mesh_of
 from artemis_py.deployment.plan import EMPTY, Plan, plan
 from artemis_py.deployment.protocols import installed_protocols
 from artemis_py.deployment.reload import Reloaded, log_warnings
@@ -119,6 +120,8 @@ class Broker:
         self._turn: Turn | None = None
         self._logins: Logins | None = None
         self._acceptors: list[Acceptor] = []
+        self.mesh: BrokerMesh | None = None
+        """The mesh that this broker belongs to; None if it belongs to none, or has not been started."""
         self._hurry: Final = asyncio.Event()
         self._farewell = "the broker stops", GOODBYE_S
         # Recovery needs the settings, so they are applied first; what is declared is applied after recovery.
@@ -158,9 +161,12 @@ class Broker:
         problems = self.change(wanted)
         if self._logins is not None:
             self._logins.watch.look_now()
-        for acceptor in self._acceptors:
+        certified: list[Acceptor | BrokerMesh] = [*self._acceptors]
+        if self.mesh is not None:
+            certified.append(self.mesh)
+        for part in certified:
             try:
-                acceptor.renew_certificates()
+                part.renew_certificates()
             except ConfigError as error:
                 problems += error.problems
         return Reloaded(wanted, problems)
@@ -222,6 +228,10 @@ class Broker:
             store = parts_of_store(
                 self._store, self._disk, services, self.virtual_hosts.hosts, managers, may_create, loop, turn, worker
             )
+        mesh: list[Part] = []
+        self.mesh = self.host.mesh = mesh_of(config, domain, managers, turn, self.connections)
+        if self.mesh is not None:
+            mesh = [Part("mesh", State.ACTIVE, self.mesh.start, self.mesh.stop)]
         lines = Repeated(loop, turn.enter, count_left_out)
         self.life.add(
             Part("scratch", State.STANDBY, stop=self._scratch.close),
@@ -239,6 +249,7 @@ class Broker:
             Part("virtual hosts", State.ACTIVE, self.virtual_hosts.hosts.begin, self.virtual_hosts.hosts.end),
             Part("clients", State.ACTIVE, turn.plan, self._say_goodbye),
             *[Part(each.config.name, State.ACTIVE, each.start, each.stop) for each in self._acceptors],
+            *mesh,
         )
 
     def _context(
@@ -284,6 +295,8 @@ class Broker:
         hosts.when_added.append(
             lambda host: host.services.sessions.register_endpoint(address, ManagementEndpoint(host.services, facts))
         )
+        if self.mesh is not None:
+            self.mesh.restore(self.node_id)
 
     async def _say_goodbye(self) -> None:
         """End the connections, after the acceptors have stopped."""

@@ -18,10 +18,11 @@ from artemis_mqtt.broker.parameters import Parameters as MqttParameters
 from artemis_py.config import BrokerConfig, LoginConfig
 from artemis_py.core.settings.address_settings import ResolvedSettings
 from artemis_py.core.settings.broker_settings import BrokerSettings
+from artemis_py.core.settings.cluster_config import ClusterConfig, ClusterLogin, DiscoveryConfig
 from artemis_py.core.settings.divert_config import DivertConfig
 from artemis_py.core.settings.queue_config import AddressConfig, QueueConfig
 from artemis_py.core.settings.queue_settings import QueueSettings
-from artemis_py.transport.config import AcceptorConfig, TlsConfig
+from artemis_py.transport.config import AcceptorConfig, ConnectorConfig, ConnectorTls, TlsConfig
 
 REPOSITORY: Final = Path(__file__).resolve().parent.parent
 CONFIG: Final = REPOSITORY / "artemis_py" / "config"
@@ -34,8 +35,13 @@ OWNERS: Final = (
     AddressConfig,
     DivertConfig,
     BrokerConfig,
+    ClusterConfig,
+    ClusterLogin,
+    DiscoveryConfig,
     AcceptorConfig,
     TlsConfig,
+    ConnectorConfig,
+    ConnectorTls,
     LoginConfig,
     AmqpParameters,
     MqttParameters,

@@ -9,6 +9,7 @@ from attrs import Factory, frozen
 from artemis_py.core.runtime.access import Permission
 from artemis_py.core.settings.address_settings import AddressSettings
 from artemis_py.core.settings.broker_settings import DEFAULT_BROKER_SETTINGS, BrokerSettings
+from artemis_py.core.settings.cluster_config import ClusterConfig, ClusterLogin, DiscoveryConfig
 from artemis_py.core.settings.declaration import Kind, option, options_of
 from artemis_py.core.settings.divert_config import DivertConfig
 from artemis_py.core.settings.exchange_config import NO_EXCHANGES, DeclaredExchanges
@@ -16,7 +17,7 @@ from artemis_py.core.settings.queue_config import AddressConfig
 from artemis_py.core.settings.virtual_host_config import VirtualHostConfig
 from artemis_py.errors import Problem
 from artemis_py.security.authenticator import AnonymousAccess
-from artemis_py.transport.config import AcceptorConfig
+from artemis_py.transport.config import AcceptorConfig, ConnectorConfig
 
 
 @frozen(kw_only=True)
@@ -154,6 +155,11 @@ class BrokerConfig:
     addresses: tuple[AddressConfig, ...] = ()
     diverts: tuple[DivertConfig, ...] = ()
     exchanges: DeclaredExchanges = NO_EXCHANGES
+    connectors: tuple[ConnectorConfig, ...] = ()
+    clusters: tuple[ClusterConfig, ...] = ()
+    """The mesh that this broker belongs to, if any."""
+    discovery_groups: tuple[DiscoveryConfig, ...] = ()
+    cluster_login: ClusterLogin = ClusterLogin()  # noqa: RUF009  it is frozen
     address_settings: Mapping[str, AddressSettings] = Factory(dict)
     """Address settings by match, in the order of the file."""
     places: Mapping[str, tuple[str, int]] = Factory(dict)

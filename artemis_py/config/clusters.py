@@ -154,6 +154,9 @@ class _Reader:
     def _check(self, element: Any, config: ClusterConfig) -> None:
         """Report what cannot work, or not as it looks."""
         place = self._report.place(element)
+        if self._seen:
+            text = "is a second mesh, and a broker belongs to one; widen its address list, or use another broker"
+            self._report.problem(place, text)
         for other in self._seen:
             if other.name == config.name:
                 text = f'there is another cluster connection called "{config.name}"; give each its own name'

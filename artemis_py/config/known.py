@@ -71,6 +71,23 @@ ADDRESS_SETTINGS: Final = _names(
     """
 )
 
+CLUSTER_ELEMENTS: Final = _names(
+    """
+    address call-failover-timeout call-timeout check-period client-id confirmation-window-size connection-ttl
+    connector-ref discovery-group-ref forward-when-no-consumers initial-connect-attempts max-hops max-retry-interval
+    message-load-balancing min-large-message-size notification-attempts notification-interval producer-window-size
+    reconnect-attempts retry-interval retry-interval-multiplier static-connectors topology-scanner-attempts
+    use-duplicate-detection
+    """
+)
+
+DISCOVERY_ELEMENTS: Final = _names(
+    """
+    group-address group-port initial-wait-timeout jgroups-channel jgroups-file local-bind-address local-bind-port
+    refresh-timeout
+    """
+)
+
 DIVERT_ELEMENTS: Final = _names(
     """
     address exclusive filter forwarding-address routing-name routing-type transformer transformer-class-name
@@ -87,10 +104,10 @@ QUEUE_ATTRIBUTES: Final = _names(
 
 OWN_NAMES: Final = _names(
     """
-    default-ring-eviction ring-eviction
+    consumer-priority-adjustment default-ring-eviction dns interest-detail ring-eviction standing-grant
     """
 )
-"""Settings and attributes of queues that Artemis does not have: it refuses a file with one of them."""
+"""Elements and attributes that Artemis does not have: it refuses a file with one of them."""
 
 ACCEPTOR_PARAMETERS: Final = _names(
     """

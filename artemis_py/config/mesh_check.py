@@ -1,27 +1,29 @@
 """Finds what keeps brokers of a mesh from reaching each other, as far as the file of one of them shows it."""
 
+from collections.abc import Mapping, Sequence
 from ipaddress import ip_address
 from typing import Final
 
 from attrs import frozen
 
 from artemis_py.config.report import Place, Report
-from artemis_py.core.settings.cluster_config import ClusterConfig
+from artemis_py.core.settings.address_settings import AddressSettings
+from artemis_py.core.settings.cluster_config import ClusterConfig, ClusterLogin, DiscoveryConfig
 from artemis_py.transport.config import AcceptorConfig, ConnectorConfig
 
 _AMQP: Final = "AMQP"
 _SCRAM: Final = "SCRAM-SHA-256"
 
 
-@frozen
+@frozen(kw_only=True)
 class MeshParts:
-    """The parts of a configuration that meshes consist of."""
+    """The parts of a configuration that a mesh consists of."""
 
     clusters: tuple[ClusterConfig, ...]
-    connectors: dict[str, ConnectorConfig]
-    acceptors: tuple[AcceptorConfig, ...]
-    has_password: bool
-    """Whether there are a cluster-user and a cluster-password."""
+    connectors: Mapping[str, ConnectorConfig]
+    acceptors: Sequence[AcceptorConfig]
+    login: ClusterLogin
+    groups: tuple[DiscoveryConfig, ...] = ()
 
 
 def check_mesh(parts: MeshParts, report: Report) -> None:
@@ -33,7 +35,7 @@ def check_mesh(parts: MeshParts, report: Report) -> None:
         if own.name in cluster.static_connectors or any(_same_place(own, each) for each in others):
             text = f'"{own.name}" is this broker itself, and is left out of the static connectors of "{cluster.name}"'
             report.warning(_place(own), text)
-        if not parts.has_password and not _has_certificate(own):
+        if not parts.login.is_complete and not _has_certificate(own):
             text = (
                 f'"{cluster.name}" has nothing to log in with: set cluster-user and cluster-password, or sslEnabled '
                 f'and keyStorePath on connector "{own.name}"'
@@ -70,6 +72,18 @@ def _check_login(other: ConnectorConfig, parts: MeshParts, report: Report) -> No
             f"{_SCRAM} (saslMechanisms of their acceptors)"
         )
         report.warning(_place(other), text)
+
+
+def warn_of_waiting(
+    settings: Mapping[str, AddressSettings], places: Mapping[str, tuple[str, int]], report: Report
+) -> None:
+    """Warn of matches with a `redistribution-delay` of -1, which was the default of Artemis and strands messages."""
+    for match, each in settings.items():
+        if each.redistribution_delay == -1:
+            file, line = places[match]
+            place = Place(file=file, line=line, element="address-setting")
+            text = f'match "{match}": redistribution-delay -1: messages that wait stay at their broker for ever'
+            report.warning(place, f"{text}, even if only another one has consumers; remove it")
 
 
 def _has_certificate(connector: ConnectorConfig) -> bool:

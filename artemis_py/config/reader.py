@@ -24,6 +24,8 @@ from artemis_py.config.exchanges import read_exchanges
 from artemis_py.config.internal_names import warn_of_internal_names
 from artemis_py.config.login_file import read_login_file
 from artemis_py.config.memory import half_of_memory
+from artemis_py.config.mesh import read_mesh
+from artemis_py.config.mesh_check import warn_of_waiting
 from artemis_py.config.report import Report, local_name
 from artemis_py.config.schema import Schema
 from artemis_py.config.values import split_names, suggest
@@ -143,8 +145,13 @@ class _Reader:
         contents = self.read_contents(settings)
         acceptors = tuple(self._acceptors())
         self._check_any_acceptor(acceptors)
+        mesh = read_mesh(self._core, self._elements, self._folder, acceptors)
         config = BrokerConfig(
             acceptors=acceptors,
+            connectors=tuple(mesh.connectors.values()),
+            clusters=mesh.clusters,
+            discovery_groups=mesh.groups,
+            cluster_login=mesh.login,
             login=self._login(),
             home=_home(self._folder),
             **contents,
@@ -152,6 +159,8 @@ class _Reader:
         )
         config = evolve(config, virtual_hosts=tuple(self._virtual_hosts(config)))
         check_acceptor_hosts(acceptors, [host.options.name for host in config.virtual_hosts], self._report)
+        if mesh.clusters:
+            warn_of_waiting(config.address_settings, config.places, self._report)
         self._overrides.report_unused(self._report)
         return evolve(config, warnings=tuple(sorted(self._report.warnings, key=lambda warning: warning.line)))
 

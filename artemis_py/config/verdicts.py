@@ -73,7 +73,6 @@ def _each(names: str, verdict: Verdict) -> dict[str, Verdict]:
     return dict.fromkeys(names.split(), verdict)
 
 
-_NO_CLUSTER: Final = _none("this broker is in no cluster")
 _NO_HA: Final = _none("there is no second broker to take over; a supervisor such as systemd restarts this one")
 _NO_JVM: Final = _none("there is no Java machine to watch")
 _NO_JMX: Final = _none("there is no JMX; management is by messages (docs/management.md)")
@@ -132,11 +131,10 @@ CORE: Final[Mapping[str, Verdict]] = {
         "mirror-ack-manager-warn-unacked mirror-page-transaction",
         _none("there are no mirrors"),
     ),
-    "connectors": _none("only what connects to other brokers uses them"),
     "connection-routers": _none("only acceptors with the parameter router use them"),
-    **_each("cluster-password cluster-user discovery-groups grouping-handler", _NO_CLUSTER),
+    "grouping-handler": _none("messages with a group stay with the broker that took them"),
     "allow-failback": _NO_HA,
-    "broadcast-groups": _left_out("the broker does not announce itself; clients need its host and port"),
+    "broadcast-groups": _left_out("the broker does not announce itself; list it in static-connectors, or in the DNS"),
     "configuration-file-refresh-period": _left_out("the file is read again on SIGHUP only"),
     "global-max-size-percent-of-jvm-max-memory": _left_out(
         "there is no Java machine; write global-max-size, or half of the memory is used"
@@ -151,9 +149,6 @@ CORE: Final[Mapping[str, Verdict]] = {
     "bridges": _refused(_NO_COPIES),
     "broker-connections": _refused(_NO_COPIES),
     "federations": _refused("messages of the other brokers would not arrive here; remove it, and let a client forward"),
-    "cluster-connections": _refused(
-        "messages for consumers on other brokers would stay here; remove it, and give clients one broker"
-    ),
     "ha-policy": _refused(
         "no other broker takes over, and this one would not wait for another; remove it if it is to run alone",
         "live-only",
@@ -218,9 +213,34 @@ SECURITY_SETTINGS: Final[Mapping[str, Verdict]] = {
     "security-setting-plugin": _refused("its permissions would be missing; write them as <security-setting>"),
 }
 
+CLUSTER_CONNECTION: Final[Mapping[str, Verdict]] = {
+    "call-failover-timeout": _none("there are no calls that fail over to another broker"),
+    "min-large-message-size": _left_out("large messages are consumed at the broker that took them"),
+    **_each("notification-interval notification-attempts", _none("brokers compare what they know of each other")),
+    "topology-scanner-attempts": _none("brokers that are missing are dialled all the time"),
+    "use-duplicate-detection": _none("messages change their broker exactly once in any case"),
+}
+
+DISCOVERY_GROUP: Final[Mapping[str, Verdict]] = {
+    **_each(
+        "group-address group-port local-bind-address local-bind-port",
+        _refused("brokers are not found by multicast; write <dns>, or list them in static-connectors"),
+    ),
+    **_each(
+        "jgroups-file jgroups-channel",
+        _refused("there is no JGroups; write <dns>, which finds brokers in Kubernetes too"),
+    ),
+    "initial-wait-timeout": _none("the broker starts at once, and connects to what it finds"),
+}
+
 ELEMENTS: Final[Mapping[str, Mapping[str, Verdict]]] = {
     "core": CORE,
     "address-setting": ADDRESS_SETTING,
+    "cluster-connection": CLUSTER_CONNECTION,
+    "cluster-connections": {
+        "cluster-connection-uri": _refused("write the same as a <cluster-connection>"),
+    },
+    "discovery-group": DISCOVERY_GROUP,
     "security-settings": SECURITY_SETTINGS,
 }
 """Verdicts on elements, by the element that contains them; Artemis has no more children of the others than we."""
@@ -245,7 +265,11 @@ PARAMETERS: Final[Mapping[str, Verdict]] = {
         "stomp-enable-message-id stomp-min-large-message-size disableStompServerHeader",
         _STOMP_AND_CORE,
     ),
-    **_each("clusterConnection rebalanceClusterClients updateClusterClients updateClusterClientsOnRemove", _NO_CLUSTER),
+    "clusterConnection": _none("every acceptor lets brokers of the mesh in"),
+    **_each(
+        "rebalanceClusterClients updateClusterClients updateClusterClientsOnRemove",
+        _left_out("clients are not told of other brokers"),
+    ),
     "brokerName": _none("clients get the name of the broker"),
     "suppressInternalManagementObjects": _none("temporary resources of OpenWire are shown like all others"),
     **_each(

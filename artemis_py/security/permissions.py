@@ -7,6 +7,9 @@ from artemis_py.core.names.syntax import FQQN_SEPARATOR, MatchHierarchy
 from artemis_py.core.runtime.access import Permission, Subject
 from artemis_py.core.settings.broker_settings import BrokerSettings
 
+MESH_ROLE: Final = "mesh"
+"""Role that has the permission mesh on addresses whose match does not name that permission (mesh §4.18)."""
+
 Grants = Mapping[Permission, frozenset[str]]
 """Roles that have each permission; no role has a permission that is missing here."""
 
@@ -15,7 +18,8 @@ class AccessRules:
     """Permissions of roles under address matches; fulfils `AccessControl`.
 
     Only the most specific match counts, and what it does not grant is denied: a broader match adds nothing. A match
-    of a queue's full name `address::queue` comes before those of its address. If no match applies, all is denied.
+    of a queue's full name `address::queue` comes before those of its address. If no match applies, all is denied. The
+    permission mesh is the exception: it is younger than most files, and a role of its own has it where none is named.
     """
 
     def __init__(self, rules: Mapping[str, Grants], options: BrokerSettings) -> None:
@@ -37,4 +41,6 @@ class AccessRules:
         """Tell whether one of the subject's roles has the permission on `address`, or on `queue` at that address."""
         name = address if queue is None else f"{address}{FQQN_SEPARATOR}{queue}"
         grants = self._rules.best(self._options.name_in_matches(name))
+        if permission is Permission.MESH and (grants is None or permission not in grants):
+            return MESH_ROLE in subject.roles
         return grants is not None and not subject.roles.isdisjoint(grants.get(permission, frozenset()))

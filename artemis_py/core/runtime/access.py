@@ -33,6 +33,8 @@ class Permission(Enum):
     CREATE_NON_DURABLE_QUEUE = "createNonDurableQueue"
     DELETE_NON_DURABLE_QUEUE = "deleteNonDurableQueue"
     MANAGE = "manage"
+    MESH = "mesh"
+    """Take over and hand over messages as a broker of a mesh; not in Artemis, where such a broker may do everything."""
 
 
 class AccessControl(Protocol):

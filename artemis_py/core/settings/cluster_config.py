@@ -93,13 +93,6 @@ class ClusterConfig:
         name="connection-ttl",
         minimum=1,
     )
-    min_large_message_size_bytes: int = option(
-        Kind.BYTES,
-        100 * 1024,
-        "Messages of at least this size are sent in pieces, on a channel of their own.",
-        name="min-large-message-size",
-        minimum=1,
-    )
     call_timeout_ms: int = option(
         Kind.MILLISECONDS,
         30_000,
@@ -171,13 +164,6 @@ class ClusterConfig:
         minimum=0,
         maximum=10_000,
     )
-    max_in_doubt_time_ms: int = option(
-        Kind.MILLISECONDS,
-        -1,
-        "Time after which messages on their way to a broker that is gone are given to others, marked as possible "
-        "duplicates; -1: they wait for it. Not in Artemis.",
-        name="max-in-doubt-time",
-    )
     interest_detail: int = option(
         Kind.COUNT,
         16,
@@ -190,6 +176,31 @@ class ClusterConfig:
 
 CLUSTER_OPTIONS: Final = options_of(ClusterConfig)
 """The child elements of `<cluster-connection>` in broker.xml that have one value."""
+
+
+@frozen(kw_only=True, repr=False)
+class ClusterLogin:
+    """Elements of `<core>` with which this broker logs in to others; all brokers of a mesh have the same."""
+
+    user: str = option(
+        Kind.TEXT,
+        "",
+        "User with which this broker logs in to the others of its mesh; not needed with certificates on both sides.",
+        name="cluster-user",
+    )
+    password: str = option(Kind.TEXT, "", "The password of that user.", name="cluster-password")
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether there are a name and a password."""
+        return bool(self.user and self.password)
+
+    def __repr__(self) -> str:
+        """Name the user only: what has changed goes to the log."""
+        return f"{self.user or 'no user'} with {'a' if self.password else 'no'} password"
+
+
+LOGIN_ELEMENTS: Final = options_of(ClusterLogin)
 
 
 @frozen(kw_only=True)

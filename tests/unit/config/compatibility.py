@@ -11,13 +11,18 @@ from artemis_py.config.broker_config import WILDCARD_OPTIONS
 from artemis_py.config.known import (
     ACCEPTOR_PARAMETERS,
     ADDRESS_SETTINGS,
+    CLUSTER_ELEMENTS,
     CORE_ELEMENTS,
+    DISCOVERY_ELEMENTS,
     DIVERT_ELEMENTS,
     QUEUE_ATTRIBUTES,
 )
 from artemis_py.config.verdicts import (
     ADDRESS_SETTING,
+    CLUSTER_CONNECTION,
+    CONNECTOR_PARAMETERS,
     CORE,
+    DISCOVERY_GROUP,
     PARAMETERS,
     PERMISSIONS,
     PROTOCOLS,
@@ -28,7 +33,7 @@ from artemis_py.config.verdicts import (
 )
 from artemis_py.core.runtime.access import Permission
 from artemis_py.security.authenticator import MECHANISMS
-from artemis_py.transport.config import ACCEPTOR_OPTIONS, TLS_OPTIONS
+from artemis_py.transport.config import ACCEPTOR_OPTIONS, CONNECTOR_OPTIONS, CONNECTOR_TLS_OPTIONS, TLS_OPTIONS
 from tests.unit.config.samples import QUEUE, content
 
 CLASSES: Final = {
@@ -73,6 +78,13 @@ def parameters() -> str:
     return names(ACCEPTOR_PARAMETERS, PARAMETERS, readers)
 
 
+def connector_parameters() -> str:
+    """A table of what the URL of a connector may have; other parameters of Artemis have no effect."""
+    read = {each.name: "" for each in CONNECTOR_OPTIONS} | {each.name: "TLS" for each in CONNECTOR_TLS_OPTIONS}
+    known = [each for each in (*read, *CONNECTOR_PARAMETERS) if each in ACCEPTOR_PARAMETERS]
+    return names(known, CONNECTOR_PARAMETERS, read)
+
+
 def words(read: Iterable[str], others: Iterable[str], note: str) -> str:
     """A table of values of a list, of which some are left out."""
     lines = {each: f"| `{each}` | read |  |" for each in read} | {
@@ -89,6 +101,9 @@ COMPATIBILITY: Final = {
     "address-setting": names(ADDRESS_SETTINGS, ADDRESS_SETTING),
     "queue": names({*QUEUE_ATTRIBUTES, *QUEUE_ELEMENTS} & {*content(QUEUE).attributes, *content(QUEUE).children}, {}),
     "divert": names(DIVERT_ELEMENTS, {}),
+    "cluster-connection": names(CLUSTER_ELEMENTS, CLUSTER_CONNECTION),
+    "discovery-group": names(DISCOVERY_ELEMENTS, DISCOVERY_GROUP),
+    "connector": connector_parameters(),
     "wildcard-addresses": names([each.name for each in WILDCARD_OPTIONS], {}),
     "security-settings": names(["role-mapping", "security-setting", *SECURITY_SETTINGS], SECURITY_SETTINGS),
     "permissions": names([*[each.value for each in Permission], *OWN_PERMISSION_NAMES, *PERMISSIONS], PERMISSIONS),

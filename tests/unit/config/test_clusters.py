@@ -16,11 +16,13 @@ from artemis_py.config.variables import Overrides
 from artemis_py.core.settings.cluster_config import (
     CLUSTER_OPTIONS,
     ClusterConfig,
+    ClusterLogin,
     DiscoveryConfig,
     LoadBalancing,
     Scope,
 )
 from artemis_py.transport.config import CONNECTOR_OPTIONS, AcceptorConfig, ConnectorConfig, ConnectorTls, TlsConfig
+from tests.unit.config import samples
 from tests.unit.config.samples import other_value
 
 CERTIFICATES = Path(__file__).parents[2] / "transport" / "certificates"
@@ -47,7 +49,9 @@ class Read:
 
     def check(self, *acceptors: AcceptorConfig, has_password: bool = True) -> "Read":
         """Look at the mesh as a whole."""
-        check_mesh(MeshParts(self.clusters, self.connectors, acceptors, has_password), self.report)
+        login = ClusterLogin(user="mesh", password="secret" if has_password else "")
+        parts = MeshParts(clusters=self.clusters, connectors=self.connectors, acceptors=acceptors, login=login)
+        check_mesh(parts, self.report)
         return self
 
 
@@ -271,19 +275,16 @@ def test_two_meshes_share_no_address(one: str, other: str, expected: str | None)
     text = TWO + cluster(f"<address>{one}</address>", "a") + cluster(f"<address>{other}</address>", "b")
     found = read(text).problems
 
-    if expected is None:
-        assert found == []
-    else:
-        assert [each.partition(",")[0] for each in found] == [f"4 cluster-connection: {expected}"]
+    assert [each.partition(",")[0] for each in found][1:] == ([f"4 cluster-connection: {expected}"] if expected else [])
 
 
 def test_two_meshes_have_names_of_their_own() -> None:
     """Peers are told apart by it."""
     text = TWO + cluster("<address>a</address>", "x") + cluster("<address>b</address>", "x")
 
-    assert read(text).problems == [
-        '4 cluster-connection: there is another cluster connection called "x"; give each its own name',
-    ]
+    first, second = read(text).problems
+    assert first.startswith("4 cluster-connection: is a second mesh, and a broker belongs to one;")
+    assert second == '4 cluster-connection: there is another cluster connection called "x"; give each its own name'
 
 
 @pytest.mark.parametrize(
@@ -423,3 +424,48 @@ def test_this_broker_may_be_in_its_own_list() -> None:
     assert found.warnings == [
         '2 connector: "own" is this broker itself, and is left out of the static connectors of "mesh"'
     ]
+
+
+# -- in a whole file -----------------------------------------------------------------------------------------------
+
+FILE = (
+    "<acceptors><acceptor name='a'>tcp://127.0.0.1:61616</acceptor></acceptors>"
+    "<connectors><connector name='own'>tcp://127.0.0.1:61616</connector>"
+    "<connector name='other'>tcp://127.0.0.1:61617</connector></connectors>"
+    "<cluster-user>mesh</cluster-user><cluster-password>${{SECRET:x}}</cluster-password>"
+    "<cluster-connections><cluster-connection name='m'><connector-ref>own</connector-ref>{}"
+    "<static-connectors><connector-ref>other</connector-ref></static-connectors></cluster-connection>"
+    "</cluster-connections>{}"
+)
+
+
+def test_a_file_with_a_mesh_is_read_as_a_whole() -> None:
+    """The password may come from outside, and is in no text that describes the configuration."""
+    config = samples.read(FILE.format("<max-hops>2</max-hops>", ""), SECRET="hidden")
+
+    assert (config.clusters[0].name, config.clusters[0].max_hops) == ("m", 2)
+    assert [each.name for each in config.connectors] == ["own", "other"]
+    assert config.cluster_login == ClusterLogin(user="mesh", password="hidden")
+    assert "hidden" not in repr(config)
+    assert config.warnings == ()
+
+
+def test_what_is_wrong_with_a_mesh_keeps_the_broker_from_starting() -> None:
+    """With the line, as every other mistake."""
+    text = FILE.format("", "").replace("<connector-ref>other<", "<connector-ref>others<")
+
+    assert samples.mistakes(text) == [
+        'broker.xml:4: connector-ref: there is no connector "others"; <connectors> has own, other'
+    ]
+
+
+def test_a_delay_that_strands_messages_is_warned_of() -> None:
+    """It is the default of Artemis, so many files say it (C9)."""
+    setting = "\n<address-settings><address-setting match='a.#'><redistribution-delay>-1</redistribution-delay>"
+    text = FILE.format("", setting + "</address-setting></address-settings>")
+    (warning,) = samples.read(text).warnings
+
+    assert (warning.line, warning.element) == (5, "address-setting")
+    assert 'match "a.#": redistribution-delay -1: messages that wait stay' in warning.message
+    without = text.partition("<connectors>")[0] + text.partition("</cluster-connections>")[2]
+    assert samples.read(without).warnings == ()

@@ -20,12 +20,13 @@ from artemis_py.config.broker_config import LOGIN_OPTIONS, MAIN_OPTIONS, WILDCAR
 from artemis_py.config.exchanges import ARGUMENT_OPTIONS, BINDING_OPTIONS, EXCHANGE_OPTIONS
 from artemis_py.core.settings.address_settings import ADDRESS_SETTINGS
 from artemis_py.core.settings.broker_settings import BROKER_OPTIONS
+from artemis_py.core.settings.cluster_config import CLUSTER_OPTIONS, DISCOVERY_OPTIONS, LOGIN_ELEMENTS
 from artemis_py.core.settings.declaration import FIRST_RELEASE, Kind, Option
 from artemis_py.core.settings.divert_config import DIVERT_OPTIONS
 from artemis_py.core.settings.queue_config import QUEUE_OPTIONS
 from artemis_py.core.settings.queue_settings import Mutability, QueueAttribute
 from artemis_py.management.queue_attributes import ATTRIBUTES, COLUMNS, SHOWN
-from artemis_py.transport.config import ACCEPTOR_OPTIONS, TLS_OPTIONS
+from artemis_py.transport.config import ACCEPTOR_OPTIONS, CONNECTOR_OPTIONS, CONNECTOR_TLS_OPTIONS, TLS_OPTIONS
 from tests.unit.config.compatibility import COMPATIBILITY
 
 DOCS: Final = Path(__file__).resolve().parents[3] / "docs"
@@ -115,6 +116,10 @@ CONFIGURATION: Final = {
     "argument": of_options(*ARGUMENT_OPTIONS),
     "address-setting": of_options(*ADDRESS_SETTINGS),
     "login": of_options(*LOGIN_OPTIONS),
+    "connector": of_options(*CONNECTOR_OPTIONS, *CONNECTOR_TLS_OPTIONS),
+    "cluster-connection": of_options(*CLUSTER_OPTIONS),
+    "cluster-login": of_options(*LOGIN_ELEMENTS),
+    "discovery-group": of_options(*DISCOVERY_OPTIONS),
 }
 PAGES: Final = {
     "artemis-compatibility.md": COMPATIBILITY,

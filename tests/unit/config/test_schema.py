@@ -20,6 +20,7 @@ from artemis_py.config.report import Report
 from artemis_py.config.schema import SCHEMA_FILES, Schema
 from artemis_py.core.settings.address_settings import ADDRESS_SETTINGS
 from artemis_py.core.settings.broker_settings import BROKER_OPTIONS
+from artemis_py.core.settings.cluster_config import CLUSTER_OPTIONS, DISCOVERY_OPTIONS, LOGIN_ELEMENTS
 from artemis_py.core.settings.declaration import Kind, Option
 from artemis_py.core.settings.divert_config import DIVERT_OPTIONS
 from artemis_py.core.settings.queue_config import QUEUE_OPTIONS
@@ -39,7 +40,7 @@ def type_of(option: Option) -> str:
     match option.kind:
         case Kind.COUNT | Kind.MILLISECONDS:
             assert option.minimum is not None
-            return NUMBERS[int(option.minimum)]
+            return NUMBERS.get(int(option.minimum), "xs:long")
         case Kind.TEXT if option.maximum == 1:
             return "character"
         case Kind.FACTOR:
@@ -74,10 +75,15 @@ def attributes(options: Sequence[Option]) -> str:
 
 
 ENUMS: Final = {
-    each.kind: each for each in (*ADDRESS_SETTINGS, *QUEUE_OPTIONS, *DIVERT_OPTIONS) if not isinstance(each.kind, Kind)
+    each.kind: each
+    for each in (*ADDRESS_SETTINGS, *QUEUE_OPTIONS, *DIVERT_OPTIONS, *CLUSTER_OPTIONS)
+    if not isinstance(each.kind, Kind)
 }
 EXPECTED: Final = {
     "options of the broker": elements((*MAIN_OPTIONS, *BROKER_OPTIONS), indent=8),
+    "login to other brokers": elements(LOGIN_ELEMENTS, indent=8),
+    "elements of a cluster connection": elements(CLUSTER_OPTIONS),
+    "elements of a discovery group": elements(DISCOVERY_OPTIONS),
     "wildcards": elements(WILDCARD_OPTIONS),
     "address settings": elements(ADDRESS_SETTINGS),
     "elements of a queue": elements([each for each in QUEUE_OPTIONS if each.place is Place.ELEMENT]),
@@ -95,7 +101,18 @@ EXPECTED_OF_EXCHANGES: Final = {
 }
 PARTS: Final = {SCHEMA: EXPECTED, EXCHANGES_SCHEMA: EXPECTED_OF_EXCHANGES}
 
-CONTAINERS = {"wildcard-addresses", "acceptors", "addresses", "diverts", "address-settings", "security-settings"}
+CONTAINERS = {
+    "acceptors",
+    "address-settings",
+    "addresses",
+    "cluster-connections",
+    "connectors",
+    "discovery-groups",
+    "diverts",
+    "security-settings",
+    "wildcard-addresses",
+}
+CLUSTER_PARTS = {"address", "connector-ref", "discovery-group-ref", "forward-when-no-consumers", "static-connectors"}
 
 
 @pytest.mark.parametrize(("schema", "part"), [(schema, part) for schema, parts in PARTS.items() for part in parts])
@@ -114,7 +131,9 @@ def names(options: tuple[Option, ...]) -> set[str]:
 @pytest.mark.parametrize(
     ("element", "expected"),
     [
-        ("core", names(MAIN_OPTIONS) | names(BROKER_OPTIONS) | CONTAINERS),
+        ("core", names(MAIN_OPTIONS) | names(BROKER_OPTIONS) | names(LOGIN_ELEMENTS) | CONTAINERS),
+        ("core/cluster-connections/cluster-connection", names(CLUSTER_OPTIONS) | CLUSTER_PARTS),
+        ("core/discovery-groups/discovery-group", names(DISCOVERY_OPTIONS) | {"dns"}),
         (SETTING, names(ADDRESS_SETTINGS)),
         ("core/diverts/divert", names(DIVERT_OPTIONS) | {"filter", "transformer", "transformer-class-name"}),
         ("core/wildcard-addresses", names(WILDCARD_OPTIONS)),
@@ -161,6 +180,8 @@ def test_attributes_of_exchanges_are_those_that_are_read(element: str, options: 
         (set(content(SETTING).children), known.ADDRESS_SETTINGS),
         (set(content(QUEUE).attributes), known.QUEUE_ATTRIBUTES),
         (set(content("core/diverts/divert").children), known.DIVERT_ELEMENTS),
+        (set(content("core/cluster-connections/cluster-connection").children), known.CLUSTER_ELEMENTS),
+        (set(content("core/discovery-groups/discovery-group").children), known.DISCOVERY_ELEMENTS),
     ],
 )
 def test_we_have_no_names_that_artemis_has_not(legal: set[str], known_names: frozenset[str]) -> None:

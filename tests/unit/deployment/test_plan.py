@@ -13,6 +13,7 @@ from artemis_py.core.names.syntax import WildcardSyntax
 from artemis_py.core.runtime.access import Permission
 from artemis_py.core.settings.address_settings import AddressSettings, DeletionPolicy
 from artemis_py.core.settings.broker_settings import BrokerSettings
+from artemis_py.core.settings.cluster_config import ClusterLogin
 from artemis_py.core.settings.queue_config import AddressConfig, QueueConfig
 from artemis_py.deployment.changes import (
     ChangeAcceptor,
@@ -85,6 +86,7 @@ def test_nothing_needs_a_restart_to_start() -> None:
 OTHERS: dict[object, Any] = {
     AnonymousAccess.LOOPBACK: AnonymousAccess.NOWHERE,
     WildcardSyntax(): WildcardSyntax(delimiter="/"),
+    ClusterLogin(): ClusterLogin(user="u", password="secret"),
 }
 
 

@@ -96,3 +96,41 @@ def test_rules_follow_the_wildcard_syntax_and_refuse_illegal_matches() -> None:
     assert found.allows(APP, Permission.SEND, "a/b/c")
     with pytest.raises(InvalidRequest, match="last word"):
         AccessRules({"a/>/b": {}}, options)
+
+
+MEMBER = Subject("mesh", frozenset(["mesh"]))
+BROKER = Subject("node", frozenset(["brokers"]))
+
+
+@pytest.mark.parametrize(
+    ("subject", "address", "allowed"),
+    [
+        (MEMBER, "orders", True),
+        (MEMBER, "nowhere.else", True),
+        (OPS, "orders", False),
+        (NOBODY, "orders", False),
+        (MEMBER, "private.x", False),
+        (BROKER, "private.x", True),
+        (BROKER, "orders", False),
+        (MEMBER, "closed", False),
+    ],
+)
+def test_a_role_of_its_own_shares_what_no_match_speaks_of(subject: Subject, address: str, allowed: bool) -> None:
+    """mesh §4.18: a file made before there was a mesh opens nothing to anyone but this role."""
+    permissions = AccessRules(
+        {
+            "#": {Permission.SEND: frozenset(["ops"]), Permission.MANAGE: frozenset(["ops"])},
+            "private.#": {Permission.MESH: frozenset(["brokers"])},
+            "closed": {Permission.MESH: frozenset()},
+        },
+        BrokerSettings(),
+    )
+
+    assert permissions.allows(subject, Permission.MESH, address) == allowed
+
+
+@pytest.mark.parametrize("permission", [each for each in Permission if each is not Permission.MESH])
+def test_a_broker_of_the_mesh_has_no_other_right(permission: Permission) -> None:
+    """Artemis' cluster user may do everything (C48)."""
+    assert not rules().allows(MEMBER, permission, "orders")
+    assert not AccessRules({}, BrokerSettings()).allows(MEMBER, permission, "orders")

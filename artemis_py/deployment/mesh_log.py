@@ -1,0 +1,47 @@
+"""Log of what a mesh reports, beside the log of the connections."""
+
+from typing import Final
+
+from artemis_py.cluster.events import ChannelGap, PeerDown, PeerUp, TablesDiffer, TakenAside
+from artemis_py.core.runtime.events import Event
+from artemis_py.logs import LogBrake, named_logger
+
+LOGGER: Final = named_logger("artemis_py.cluster")
+"""Logger of the lines about the mesh."""
+
+
+class MeshLog:
+    """Logs the events of a mesh; peers can cause some of them at will, so their rate is limited."""
+
+    def __init__(self) -> None:
+        self._brake: Final = LogBrake(LOGGER)
+
+    def heard(self, event: Event) -> None:
+        """Log one event; those of other parts of the broker have a log of their own."""
+        match event:
+            case PeerUp(cluster, node_id, name, peer):
+                LOGGER.info("broker joined: mesh=%s name=%s node=%s connection=%s", cluster, name, node_id, peer)
+            case PeerDown(cluster, node_id, name, reason, in_doubt):
+                LOGGER.warning(
+                    "broker away, what is on its way to it waits: mesh=%s name=%s node=%s messages=%d reason=%s",
+                    cluster,
+                    name,
+                    node_id,
+                    in_doubt,
+                    reason,
+                )
+            case TablesDiffer(cluster, name):
+                template = "what two brokers know of each other differs: mesh=%s name=%s; all of it is told again"
+                self._brake.warning(name, template, cluster, name)
+            case ChannelGap(cluster, name, detail):
+                LOGGER.error("stores of two brokers do not fit together: mesh=%s name=%s %s", cluster, name, detail)
+            case TakenAside(cluster, queue, reason):
+                self._brake.warning(
+                    queue,
+                    "message of another broker put aside: mesh=%s queue=%s reason=%s",
+                    cluster,
+                    queue,
+                    reason,
+                )
+            case _:
+                pass
