@@ -8,14 +8,16 @@ from pathlib import Path
 import click
 
 from artemis_py.cli.errors import Misconfigured
-from artemis_py.cli.instance import Choices, write_instance
+from artemis_py.cli.instance import Choices, ClusterChoices, write_instance
 from artemis_py.config import load
 from artemis_py.config.reader import FILE_NAME
 from artemis_py.errors import ConfigError
 from artemis_py.security.passwords import hash_password
+from artemis_py.transport.config import DEFAULT_PORT
 
 # Names become keys of properties files and parts of XML; other characters can be had by editing the files.
 NAME = re.compile(r"[\w.@-]+")
+PEER = re.compile(r"(?P<host>[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:(?P<port>[0-9]{1,5}))?")
 HOST = re.compile(r"[A-Za-z0-9._-]+|[0-9A-Fa-f:.]+")
 
 
@@ -57,6 +59,38 @@ checked_name = checked(NAME, "letters, digits, . _ - @")
 @click.option("--mqtt-port", type=click.IntRange(0, 65535), default=1883, show_default=True, help="Port for MQTT only.")
 @click.option("--allow-anonymous", "anonymous_access", flag_value="EVERYWHERE", help="No client needs to log in.")
 @click.option("--require-login", "anonymous_access", flag_value="NOWHERE", help="Every client must log in.")
+@click.option("--clustered", is_flag=True, help="Make it a broker of a mesh, which shares its queues with others.")
+@click.option(
+    "--peer",
+    "peers",
+    multiple=True,
+    metavar="HOST[:PORT]",
+    help="Another broker of the mesh; may be repeated. One that is running is enough.",
+)
+@click.option(
+    "--cluster-name",
+    default="mesh",
+    show_default=True,
+    callback=checked_name,
+    help="Name of the mesh, for all brokers.",
+)
+@click.option(
+    "--cluster-host",
+    callback=checked(HOST, "the characters of a host name or IP address"),
+    help="Host under which others reach this broker; default: that of --host.",
+)
+@click.option(
+    "--cluster-user",
+    default="mesh",
+    show_default=True,
+    callback=checked_name,
+    help="User with which brokers of the mesh log in to each other.",
+)
+@click.option(
+    "--cluster-password",
+    envvar="ARTEMIS_PY_CLUSTER_PASSWORD",
+    help="Its password, the same for all brokers [env: ARTEMIS_PY_CLUSTER_PASSWORD].",
+)
 @click.option("--force", is_flag=True, help="Replace the configuration of an existing instance; its data stays.")
 @click.option("--silent", is_flag=True, help="Ask no questions, and print only errors.")
 # Long because click passes each option as a parameter.
@@ -71,6 +105,12 @@ def create(
     amqp_port: int,
     mqtt_port: int,
     anonymous_access: str | None,
+    clustered: bool,
+    peers: tuple[str, ...],
+    cluster_name: str,
+    cluster_host: str | None,
+    cluster_user: str,
+    cluster_password: str | None,
     force: bool,
     silent: bool,
 ) -> None:
@@ -93,6 +133,15 @@ def create(
         password = click.prompt(f"Password of {user}", hide_input=True, confirmation_prompt=True)
     if not password:
         raise click.UsageError("the password is empty")
+    cluster = None
+    if clustered:
+        if cluster_user == user:
+            raise click.UsageError(f"--cluster-user {user} is the first user too; brokers need a user of their own")
+        if cluster_password is None and can_ask:
+            cluster_password = click.prompt(f"Password of {cluster_user}", hide_input=True, confirmation_prompt=True)
+        cluster = _cluster(cluster_name, cluster_host or host, peers, port, cluster_user, cluster_password)
+    elif peers:
+        raise click.UsageError("--peer is for brokers of a mesh; add --clustered")
     choices = Choices(
         name=name or _name_from(folder),
         host=host,
@@ -103,6 +152,7 @@ def create(
         password_hash=hash_password(password),
         role=role,
         anonymous_access=anonymous_access or "LOOPBACK",
+        cluster=cluster,
     )
     try:
         write_instance(folder, choices)
@@ -114,6 +164,37 @@ def create(
     if not silent:
         click.echo(f"created: {folder / 'etc' / FILE_NAME}")
         click.echo(f"start it with: artemis-py run {folder}")
+
+
+def _cluster(
+    name: str, host: str, peers: tuple[str, ...], port: int, user: str, password: str | None
+) -> ClusterChoices:
+    """Return the choices about the mesh, after checking what the options cannot check one by one."""
+    if not password:
+        raise click.UsageError(
+            "--cluster-password is missing; ARTEMIS_PY_CLUSTER_PASSWORD keeps it out of the shell's history"
+        )
+    if "${" in password or not password.isprintable() or password != password.strip():
+        raise click.UsageError("the cluster password may not begin or end with a blank, or contain ${")
+    if not port:
+        raise click.UsageError("a broker of a mesh needs a port that others know; --port 0 chooses one at each start")
+    return ClusterChoices(
+        name=name,
+        host=host,
+        peers=tuple([_peer(each) for each in peers]),
+        user=user,
+        password=password,
+        password_hash=hash_password(password),
+    )
+
+
+def _peer(text: str) -> tuple[str, int]:
+    """Return the host and port of a peer; the port of an acceptor if it has none."""
+    found = PEER.fullmatch(text)
+    port = 0 if found is None else int(found["port"] or DEFAULT_PORT)
+    if found is None or not 0 < port < 65536:
+        raise click.BadParameter(f"{text!r} is not HOST or HOST:PORT", param_hint="'--peer'")
+    return found["host"].strip("[]"), port
 
 
 def _user_name(text: str) -> str:

@@ -5,13 +5,28 @@ from pathlib import Path
 from typing import Final
 from xml.sax.saxutils import escape
 
-from attrs import frozen
+from attrs import field, frozen
 
 from artemis_py.config.reader import FILE_NAME, shipped_folder
 from artemis_py.config.schema import SCHEMA_FILES
+from artemis_py.security.permissions import MESH_ROLE
 
 USERS_FILE: Final = "artemis-users.properties"
 ROLES_FILE: Final = "artemis-roles.properties"
+
+
+@frozen(kw_only=True)
+class ClusterChoices:
+    """The mesh that a new instance belongs to."""
+
+    name: str
+    host: str
+    """Host under which other brokers and clients reach this one."""
+    peers: tuple[tuple[str, int], ...]
+    """Hosts and ports of other brokers."""
+    user: str
+    password: str = field(repr=False)
+    password_hash: str = field(repr=False)
 
 
 @frozen(kw_only=True)
@@ -29,6 +44,7 @@ class Choices:
     role: str
     anonymous_access: str
     """Place from which anonymous clients may log in: LOOPBACK, EVERYWHERE or NOWHERE."""
+    cluster: ClusterChoices | None = None
 
 
 def configuration_file(place: Path) -> Path:
@@ -51,10 +67,18 @@ def write_instance(folder: Path, choices: Choices) -> None:
     for name in SCHEMA_FILES:
         (etc / name).write_text((shipped / name).read_text(encoding="utf-8"), encoding="utf-8")
     written = adapt((shipped / FILE_NAME).read_text(encoding="utf-8"), choices)
-    (etc / FILE_NAME).write_text(written, encoding="utf-8")
     users = f"# user = password, hashed\n{choices.user} = {choices.password_hash}\n"
+    roles = f"# role = users\n{choices.role} = {choices.user}\n"
+    cluster = choices.cluster
+    if cluster is None:
+        (etc / FILE_NAME).write_text(written, encoding="utf-8")
+    else:
+        # It has the password with which this broker logs in to others.
+        _write_private(etc / FILE_NAME, with_cluster(written, choices, cluster))
+        users += f"{cluster.user} = {cluster.password_hash}\n"
+        roles += f"{MESH_ROLE} = {cluster.user}\n"
     _write_private(etc / USERS_FILE, users)
-    (etc / ROLES_FILE).write_text(f"# role = users\n{choices.role} = {choices.user}\n", encoding="utf-8")
+    (etc / ROLES_FILE).write_text(roles, encoding="utf-8")
 
 
 def adapt(shipped: str, choices: Choices) -> str:
@@ -77,6 +101,43 @@ def adapt(shipped: str, choices: Choices) -> str:
         shipped, count = re.subn(pattern, lambda _, text=replacement: text, shipped)  # type: ignore[misc]
         assert count > 0, f"the shipped {FILE_NAME} has no {pattern}"
     return shipped
+
+
+def with_cluster(shipped: str, choices: Choices, cluster: ClusterChoices) -> str:
+    """Return the text of a broker.xml with a mesh in it, and SCRAM-SHA-256 for brokers of other machines."""
+    own = _connector("myself", cluster.host, f"${{ARTEMIS_PY_PORT:{choices.port}}}")
+    others = [
+        _connector(f"peer{number}", host, str(port)) for number, (host, port) in enumerate(cluster.peers, start=1)
+    ]
+    references = [f"          <connector-ref>peer{number}</connector-ref>" for number in range(1, len(others) + 1)]
+    static = ["        <static-connectors>", *references, "        </static-connectors>"] if references else []
+    lines = [
+        "    <!-- The mesh that this broker belongs to, and brokers of it to begin with. -->",
+        "    <connectors>",
+        *[own, *others],
+        "    </connectors>",
+        f"    <cluster-user>{escape(cluster.user)}</cluster-user>",
+        f"    <cluster-password>{escape(cluster.password)}</cluster-password>",
+        "    <cluster-connections>",
+        f'      <cluster-connection name="{escape(cluster.name)}">',
+        "        <connector-ref>myself</connector-ref>",
+        *static,
+        "      </cluster-connection>",
+        "    </cluster-connections>",
+    ]
+    mechanisms = "?saslMechanisms=SCRAM-SHA-256,PLAIN,ANONYMOUS"
+    for mark, text in (
+        ("    </acceptors>\n", "    </acceptors>\n\n" + "\n".join(lines) + "\n"),
+        (f"ARTEMIS_PY_PORT:{choices.port}}}</acceptor>", f"ARTEMIS_PY_PORT:{choices.port}}}{mechanisms}</acceptor>"),
+    ):
+        assert mark in shipped, f"the shipped {FILE_NAME} has no {mark}"
+        shipped = shipped.replace(mark, text, 1)
+    return shipped
+
+
+def _connector(name: str, host: str, port: str) -> str:
+    """Return a line with a connector."""
+    return f'      <connector name="{name}">tcp://{f"[{host}]" if ":" in host else host}:{port}</connector>'
 
 
 def _write_private(path: Path, text: str) -> None:

@@ -113,3 +113,77 @@ def test_a_configuration_is_found_from_instance_etc_or_file(tmp_path: Path) -> N
     found = tmp_path / "i" / "etc" / "broker.xml"
 
     assert [configuration_file(place) for place in (tmp_path / "i", tmp_path / "i" / "etc", found)] == [found] * 3
+
+
+# -- brokers of a mesh ---------------------------------------------------------------------------------------------
+
+MESH = {**PASSWORD, "ARTEMIS_PY_CLUSTER_PASSWORD": "together <&> apart"}
+
+
+def test_a_clustered_instance_belongs_to_a_mesh(tmp_path: Path) -> None:
+    """With the brokers that are named, and a user of its own for them."""
+    result = create(
+        tmp_path / "i",
+        *("--user", "ops", "--port", "7000", "--clustered", "--cluster-host", "b1.example"),
+        *("--peer", "b2.example", "--peer", "b3.example:7001", "--peer", "[::1]:5"),
+        env=MESH,
+    )
+    etc = tmp_path / "i" / "etc"
+    config = load(etc / "broker.xml", NO_VARIABLES)
+    users = UserFiles(etc / "artemis-users.properties", etc / "artemis-roles.properties").load()
+    (cluster,) = config.clusters
+    connectors = {each.name: (each.host, each.port) for each in config.connectors}
+
+    assert result.exit_code == 0, result.output
+    assert (cluster.name, connectors[cluster.connector]) == ("mesh", ("b1.example", 7000))
+    assert [connectors[name] for name in cluster.static_connectors] == [
+        ("b2.example", 61616),
+        ("b3.example", 7001),
+        ("::1", 5),
+    ]
+    assert (config.cluster_login.user, config.cluster_login.password) == ("mesh", "together <&> apart")
+    assert users.verify("mesh", "together <&> apart")
+    assert users.subject("mesh").roles == {"mesh"}
+    assert "SCRAM-SHA-256" in config.acceptors[0].sasl_mechanisms
+    assert [str(each) for each in config.warnings] == []
+
+
+def test_only_the_owner_reads_a_file_with_the_password_of_the_mesh(tmp_path: Path) -> None:
+    """It is needed as it is, to log in to others."""
+    create(tmp_path / "i", "--user", "ops", "--clustered", env=MESH)
+
+    assert (tmp_path / "i" / "etc" / "broker.xml").stat().st_mode & 0o777 == 0o600
+
+
+def test_the_first_broker_of_a_mesh_has_no_peers(tmp_path: Path) -> None:
+    """Others will name it; a warning says so."""
+    result = create(tmp_path / "i", "--user", "ops", "--clustered", env=MESH)
+    config = load(tmp_path / "i" / "etc" / "broker.xml", NO_VARIABLES)
+
+    assert result.exit_code == 0
+    assert config.clusters[0].static_connectors == ()
+    assert "names no other broker" in str(config.warnings[0])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "env", "message"),
+    [
+        (["--peer", "x"], MESH, "add --clustered"),
+        (["--clustered"], PASSWORD, "--cluster-password is missing"),
+        (["--clustered", "--cluster-user", "ops"], MESH, "brokers need a user of their own"),
+        (["--clustered", "--port", "0"], MESH, "needs a port that others know"),
+        (["--clustered", "--peer", "a b"], MESH, "is not HOST or HOST:PORT"),
+        (["--clustered", "--peer", "a:0"], MESH, "is not HOST or HOST:PORT"),
+        (["--clustered", "--peer", "a:99999"], MESH, "is not HOST or HOST:PORT"),
+        (["--clustered", "--cluster-password", "${x}"], PASSWORD, "may not begin or end with a blank, or contain"),
+        (["--clustered", "--peer", "b2.example"], MESH, "which means their own machine to them"),
+    ],
+)
+def test_a_mesh_that_cannot_work_is_not_created(
+    tmp_path: Path, arguments: list[str], env: dict[str, str], message: str
+) -> None:
+    """The last of them is found in the file, as `check` would find it."""
+    result = create(tmp_path / "i", "--user", "ops", "--silent", *arguments, env=env)
+
+    assert result.exit_code != 0
+    assert message in " ".join(result.output.split())

@@ -1,0 +1,42 @@
+"""A TCP proxy in front of one port, in a thread: connections pass through it until a test cuts them."""
+
+import asyncio
+import threading
+from types import TracebackType
+from typing import Final, Self
+
+from artemis_py.testing.network import Relay
+
+
+class Proxy:
+    """A relay with a loop of its own."""
+
+    def __init__(self, target: int) -> None:
+        self._target: Final = target
+        self._loop: Final = asyncio.new_event_loop()
+        self._thread: Final = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._relay: Relay | None = None
+        self.port = 0
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        asyncio.run_coroutine_threadsafe(self._open(), self._loop).result(10)
+        return self
+
+    async def _open(self) -> None:
+        self._relay = Relay()
+        self.port = await self._relay.port("127.0.0.1", self._target)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        assert self._relay is not None
+        asyncio.run_coroutine_threadsafe(self._relay.close(), self._loop).result(10)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def cut(self) -> None:
+        """Break all connections at once."""
+        assert self._relay is not None
+        self._loop.call_soon_threadsafe(self._relay.cut)

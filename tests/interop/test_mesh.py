@@ -1,0 +1,179 @@
+"""Brokers of a mesh as processes, made with `artemis-py create`, with a network between them that fails."""
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from socket import socket
+from typing import Final
+
+import pytest
+from proton import Message
+from proton.utils import BlockingConnection
+
+from tests.interop.broker_process import BrokerProcess, launch
+from tests.interop.proxy import Proxy
+
+COUNT: Final = 200
+ENVIRONMENT: Final = {"ARTEMIS_PY_PASSWORD": "secret", "ARTEMIS_PY_CLUSTER_PASSWORD": "together"}
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that nobody uses now."""
+    sockets = [socket() for _ in range(count)]
+    for each in sockets:
+        each.bind(("127.0.0.1", 0))
+    ports = [int(each.getsockname()[1]) for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports
+
+
+def make(folder: Path, port: int, *peers: int, direct: bool = False) -> Path:
+    """An instance that dials these ports; with `direct` no others, of which it may hear."""
+    command = [sys.executable, "-P", "-m", "artemis_py.cli", "create", str(folder), "--user", "ops", "--silent"]
+    command += ["--port", str(port), "--amqp-port", "0", "--mqtt-port", "0", "--clustered"]
+    for peer in peers:
+        command += ["--peer", f"127.0.0.1:{peer}"]
+    subprocess.run(command, check=True, env={**os.environ, **ENVIRONMENT})
+    if direct:
+        path = folder / "etc" / "broker.xml"
+        only = '<static-connectors allow-direct-connections-only="true">'
+        text = path.read_text().replace("<static-connectors>", only)
+        if not peers:
+            text = text.replace("      </cluster-connection>", f"{only}</static-connectors></cluster-connection>")
+        path.write_text(text)
+    return folder
+
+
+def until(is_true: Callable[[], object], what: str, timeout_s: float = 30.0) -> None:
+    """Wait for something that a broker will do."""
+    end = time.monotonic() + timeout_s
+    while not is_true():
+        assert time.monotonic() < end, what
+        time.sleep(0.05)
+
+
+def send(port: int, queue: str, bodies: list[str]) -> None:
+    """Durable messages, each confirmed."""
+    connection = BlockingConnection(f"amqp://127.0.0.1:{port}", timeout=20)
+    sender = connection.create_sender(queue)
+    for body in bodies:
+        sender.send(Message(body=body, durable=True))
+    connection.close()
+
+
+def receive(port: int, queue: str, count: int, timeout_s: float = 30.0) -> list[str]:
+    """So many messages."""
+    connection = BlockingConnection(f"amqp://127.0.0.1:{port}", timeout=timeout_s)
+    receiver = connection.create_receiver(queue, credit=50)
+    bodies = []
+    for _ in range(count):
+        bodies.append(str(receiver.receive(timeout_s).body))
+        receiver.accept()
+    connection.close()
+    return bodies
+
+
+@contextmanager
+def running(*folders: Path) -> Iterator[list[BrokerProcess]]:
+    """Brokers, which must stop cleanly; one that a test has killed is left out."""
+    brokers = [launch(folder) for folder in folders]
+    try:
+        yield brokers
+    except BaseException:
+        for broker in brokers:
+            broker.kill()
+        raise
+    for broker in brokers:
+        if broker.process.poll() is None:
+            broker.stop()
+
+
+def connected(broker: BrokerProcess) -> int:
+    """How often it has connected to another one."""
+    return broker.log_text().count("connected to another broker")
+
+
+def test_two_brokers_share_a_queue(tmp_path: Path) -> None:
+    """Sent at one, consumed at the other, whichever was there first; both ways."""
+    first, second = free_ports(2)
+    with running(make(tmp_path / "a", first, second), make(tmp_path / "b", second, first)):
+        send(first, "q", [f"a{number}" for number in range(COUNT)])
+        assert receive(second, "q", COUNT) == [f"a{number}" for number in range(COUNT)]
+
+        send(second, "r", [f"b{number}" for number in range(COUNT)])
+        assert receive(first, "r", COUNT) == [f"b{number}" for number in range(COUNT)]
+
+
+def test_a_broker_that_is_cut_off_returns(tmp_path: Path) -> None:
+    """One dials the other through a proxy; nothing is lost or doubled when that breaks now and then."""
+    first, second = free_ports(2)
+    bodies = [f"m{number}" for number in range(5 * COUNT)]
+    over = threading.Event()
+    with Proxy(second) as proxy, ExitStack() as stack:
+        folders = make(tmp_path / "a", first, proxy.port, direct=True), make(tmp_path / "b", second, direct=True)
+        both = stack.enter_context(running(*folders))
+
+        def cut() -> None:
+            while not over.wait(1):
+                proxy.cut()
+
+        until(lambda: connected(both[0]), "they never met")
+        sending = threading.Thread(target=send, args=(first, "q", bodies))
+        knife = threading.Thread(target=cut)
+        stack.callback(sending.join)
+        stack.callback(knife.join)
+        stack.callback(over.set)
+        sending.start()
+        knife.start()
+        received = receive(second, "q", COUNT)
+        over.set()
+        received += receive(second, "q", len(bodies) - COUNT)
+
+        assert sorted(received) == sorted(bodies)
+        assert connected(both[0]) > 1
+
+
+def test_a_killed_broker_loses_and_doubles_nothing(tmp_path: Path) -> None:
+    """SIGKILL of the taker while messages are on their way, then of the origin."""
+    first, second = free_ports(2)
+    folders = make(tmp_path / "a", first, second), make(tmp_path / "b", second, first)
+    bodies = [f"m{number}" for number in range(3 * COUNT)]
+    with running(*folders) as brokers:
+        send(first, "q", bodies)
+        received = receive(second, "q", COUNT)
+        # What a client has accepted is removed in the next commit: before that a kill would bring it back.
+        time.sleep(1)
+        brokers[1].kill()
+        brokers[1] = launch(folders[1])
+        received += receive(second, "q", COUNT)
+        time.sleep(1)
+        brokers[0].kill()
+        brokers[0] = launch(folders[0])
+        received += receive(second, "q", COUNT)
+
+        assert sorted(received) == sorted(bodies)
+
+
+@pytest.mark.parametrize("wrong", ["password", "name"])
+def test_a_stranger_is_not_let_in(tmp_path: Path, wrong: str) -> None:
+    """Both logs say why (C15)."""
+    first, second = free_ports(2)
+    folders = make(tmp_path / "a", first, second), make(tmp_path / "b", second)
+    path = folders[0] / "etc" / "broker.xml"
+    old, new = {
+        "password": (">together<", ">guessed<"),
+        "name": ('cluster-connection name="mesh"', 'cluster-connection name="x"'),
+    }[wrong]
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+    with running(*folders) as (a, b):
+        until(lambda: "another broker refuses this one" in a.log_text(), "it was let in")
+        expected = {"password": "login failed", "name": "broker refused"}[wrong]
+        until(lambda: expected in b.log_text(), "the other log says nothing")
