@@ -286,6 +286,7 @@ class Broker:
             started_ms=self.domain.dispatcher.now_ms,
             acceptors=self.acceptor_facts,
             disk_usage=lambda: -1.0 if self._disk is None else self._disk.used_part,
+            mesh=self.mesh,
         )
         hosts, address = self.virtual_hosts.hosts, self.config.settings.management_address
         for services in hosts.restored():

@@ -16,6 +16,7 @@ from attrs import evolve, frozen
 from artemis_py.cluster.finders.dns import DnsFinder, Endpoint
 from artemis_py.cluster.mesh import KnownMember, Mesh
 from artemis_py.cluster.peer import Peer
+from artemis_py.cluster.report import MemberStatus, explain, members_of, stranded
 from artemis_py.config.broker_config import BrokerConfig
 from artemis_py.core.messages.builtin_format import PLAIN_FORMAT
 from artemis_py.core.routing.domain import Domain
@@ -139,6 +140,20 @@ class BrokerMesh:
         """Read the files of TLS again. Raises ConfigError; the old certificates stay in use then."""
         for dial in self._dials.values():
             dial.connector.renew_certificates()
+
+    # -- for operators -------------------------------------------------------------------------------------------
+
+    def members(self) -> list[MemberStatus]:
+        """Return the other brokers; see `MeshFacts`."""
+        return members_of(self.mesh)
+
+    def explain(self, queue: str) -> list[str]:
+        """Return why messages of a queue wait here; see `MeshFacts`."""
+        return explain(self.mesh, queue)
+
+    def stranded(self) -> int:
+        """Return how many messages are stranded; see `MeshFacts`."""
+        return stranded(self.mesh, self.mesh.now_ms)
 
     # -- who may come in -----------------------------------------------------------------------------------------
 

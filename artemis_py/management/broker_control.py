@@ -30,6 +30,7 @@ from artemis_py.management.exchange_control import (
 )
 from artemis_py.management.facts import BrokerFacts
 from artemis_py.management.listing import DEFAULT_PAGE_ROWS, list_page
+from artemis_py.management.mesh_control import MEMBER_COLUMNS, MESH_OPERATIONS, members, stranded
 from artemis_py.management.queue_attributes import COLUMNS, filter_text
 from artemis_py.management.queue_request import (
     AUTO_CREATE_ADDRESS,
@@ -378,6 +379,7 @@ class BrokerControl(Control):
         "RoutedMessageCount": lambda control: sum(a.routed for a in control.domain.addresses.values()),
         "UnRoutedMessageCount": lambda control: sum(a.unrouted for a in control.domain.addresses.values()),
         "ConnectionCount": lambda control: len(control.sessions.opened),
+        "StrandedMessageCount": stranded,
         "DiskStoreUsage": lambda control: control.facts.disk_usage(),
         "AcceptorNames": lambda control: [acceptor.name for acceptor in control.facts.acceptors()],
     }
@@ -394,6 +396,8 @@ class BrokerControl(Control):
         "listExchanges": _listing(all_exchanges, EXCHANGE_COLUMNS),
         "listVirtualHosts": _listing(all_hosts, HOST_COLUMNS),
         "listExchangeBindings": _listing(all_bindings, BINDING_COLUMNS),
+        "listMembers": _listing(members, MEMBER_COLUMNS),
+        **MESH_OPERATIONS,
         **OPERATIONS,
         **EXCHANGE_OPERATIONS,
         **HOST_OPERATIONS,

@@ -1,5 +1,6 @@
 """Brokers of a mesh as processes, made with `artemis-py create`, with a network between them that fails."""
 
+import json
 import os
 import subprocess
 import sys
@@ -48,6 +49,12 @@ def make(folder: Path, port: int, *peers: int, direct: bool = False) -> Path:
             text = text.replace("      </cluster-connection>", f"{only}</static-connectors></cluster-connection>")
         path.write_text(text)
     return folder
+
+
+def artemis_py(*arguments: str, port: int) -> str:
+    """What a command prints."""
+    command = [sys.executable, "-P", "-m", "artemis_py.cli", *arguments, "--url", f"amqp://127.0.0.1:{port}"]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
 def until(is_true: Callable[[], object], what: str, timeout_s: float = 30.0) -> None:
@@ -103,11 +110,17 @@ def test_two_brokers_share_a_queue(tmp_path: Path) -> None:
     """Sent at one, consumed at the other, whichever was there first; both ways."""
     first, second = free_ports(2)
     with running(make(tmp_path / "a", first, second), make(tmp_path / "b", second, first)):
+        until(lambda: "up" in artemis_py("mesh", "status", "--json", port=first), "they never met")
         send(first, "q", [f"a{number}" for number in range(COUNT)])
         assert receive(second, "q", COUNT) == [f"a{number}" for number in range(COUNT)]
 
         send(second, "r", [f"b{number}" for number in range(COUNT)])
         assert receive(first, "r", COUNT) == [f"b{number}" for number in range(COUNT)]
+
+        (member,) = json.loads(artemis_py("mesh", "status", "--json", port=first))["brokers"]
+        assert (member["name"], member["state"], member["resyncs"]) == ("b", "up", 0)
+        send(first, "nobody", ["x"])
+        assert "no other broker has a consumer for it" in artemis_py("mesh", "explain", "nobody", port=first)
 
 
 def test_a_broker_that_is_cut_off_returns(tmp_path: Path) -> None:

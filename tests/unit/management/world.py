@@ -18,7 +18,7 @@ from artemis_py.core.runtime.access import AccessControl, OpenAccess, Permission
 from artemis_py.core.settings.address_settings import AddressSettings
 from artemis_py.core.settings.repository import SettingsRepository
 from artemis_py.management.endpoint import ManagementEndpoint
-from artemis_py.management.facts import AcceptorFacts, BrokerFacts
+from artemis_py.management.facts import AcceptorFacts, BrokerFacts, MeshFacts
 from artemis_py.store.memory import MemoryStore
 from tests.core_harness import browse_all, make_services, settle_down
 
@@ -41,7 +41,9 @@ class Rules:
 class World:
     """A broker's core and one administrator with a temporary queue for the replies."""
 
-    def __init__(self, access: AccessControl | None = None, storage: Storage | None = None) -> None:
+    def __init__(
+        self, access: AccessControl | None = None, storage: Storage | None = None, mesh: MeshFacts | None = None
+    ) -> None:
         settings = SettingsRepository(MatchHierarchy[AddressSettings](WildcardSyntax()))
         self.domain = Domain(settings, Dispatcher(storage or MemoryStore()), access=access or OpenAccess())
         self.domain.dispatcher.now_ms = NOW_MS
@@ -52,6 +54,7 @@ class World:
             started_ms=NOW_MS - 90_061_500,
             acceptors=lambda: [AcceptorFacts("main", "127.0.0.1", 5672, ("AMQP",))],
             disk_usage=lambda: 0.25,
+            mesh=mesh,
         )
         self.endpoint = ManagementEndpoint(self.services, facts)
         self.services.sessions.register_endpoint(MANAGEMENT, self.endpoint)
