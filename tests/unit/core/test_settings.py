@@ -43,6 +43,7 @@ ARTEMIS_DEFAULTS = {
     "redelivery-collision-avoidance-factor": 0.0,
     "max-redelivery-delay": -1,
     "max-delivery-attempts": 10,
+    "redistribution-delay": None,  # -1 in Artemis: never; unset is "at once" here (mesh §3.4)
     "max-size-bytes": -1,
     "max-size-messages": -1,
     "max-size-bytes-reject-threshold": -1,
