@@ -185,10 +185,10 @@ class LocalQueue(Watcher):
 
     # -- room --------------------------------------------------------------------------------------------------
 
-    def room_for(self, peer: "Peer") -> int:
-        """Return how many messages the consumers could take now."""
+    def room(self) -> int:
+        """Return how many messages the consumers of this broker could take now."""
         queue = self.queue
-        if queue.paused or queue.address.paused or not queue.enabled or self._is_full():
+        if self._takes_nothing():
             return 0
         room = 0
         for consumer in self.own_consumers():
@@ -197,10 +197,20 @@ class LocalQueue(Watcher):
         if queue.dispatch.awaits_store:
             # They have credit for these, and get them as soon as they are durable.
             room = max(room - queue.waiting_count, 0)
-        for other, taker in self.takers.items():
-            if other is not peer and taker.demand.distance < self.mesh.config.max_hops:
-                room += max(taker.unused, 0)
         return room
+
+    def _passed_on(self, peer: "Peer") -> int:
+        """Return how many messages other peers would take, if a peer may be told of that."""
+        room = 0
+        if self.mesh.config.max_hops > 1 and not self._takes_nothing():
+            for other, taker in self.takers.items():
+                if other is not peer and taker.demand.distance < self.mesh.config.max_hops:
+                    room += max(taker.unused, 0)
+        return room
+
+    def _takes_nothing(self) -> bool:
+        queue = self.queue
+        return queue.paused or queue.address.paused or not queue.enabled or self._is_full()
 
     def _is_full(self) -> bool:
         address = self.queue.address
@@ -243,8 +253,9 @@ class LocalQueue(Watcher):
                 busy.add(peer)
                 self.wake_at(told.received_ms + BUSY_MS)
         first = True
+        own_room = self.room()
         for peer in peers:
-            room = self.room_for(peer)
+            room = own_room + self._passed_on(peer)
             told = self.told[peer]
             if peer in busy:
                 # The rest of the division goes to the first in turn.
@@ -284,6 +295,7 @@ class LocalQueue(Watcher):
             taker = None
         if wanted and taker is None:
             taker = self.takers[peer] = Taker(self, peer, remote)
+            peer.taking[self] = None
             if self._keeps_what_waits:
                 taker.restrict(False, self.queue.next_sequence - 1, 0)
         elif taker is not None:
@@ -294,6 +306,7 @@ class LocalQueue(Watcher):
         """Detach a taker."""
         if self.takers.get(taker.peer) is taker:
             del self.takers[taker.peer]
+            taker.peer.taking.pop(self, None)
         taker.close()
         self.changed()
 

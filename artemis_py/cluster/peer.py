@@ -84,6 +84,8 @@ class Peer:
         self.channel: OriginChannel | None = None
         self.is_suspect: bool = False
         self.telling: Telling = Telling(self)
+        self.taking: Final[dict[LocalQueue, None]] = {}
+        """Queues here that the peer takes from."""
         self.to_confirm: int = 0
         """Number of the last message received; 0 if all are confirmed or about to be."""
         self.handed_over: int = 0
@@ -348,9 +350,8 @@ class Peer:
     def _review_takers(self) -> None:
         """Let takers that were held back look again."""
         self._was_held = False
-        for local in self.mesh.locals():
-            if self in local.takers:
-                local.changed()
+        for local in self.taking:
+            local.changed()
         self.mesh.go_on_forwarding(self)
 
     def claim(self, reference: Reference) -> None:

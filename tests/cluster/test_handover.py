@@ -419,3 +419,18 @@ def test_strict_keeps_the_share_of_a_broker_that_is_away(sim: Simulation) -> Non
     assert sim.run_until(lambda: is_done(sim))
     assert len(here.bodies) == len(there.bodies) == 20
     assert there.bodies == [body for body in bodies if body in set(there.bodies)]
+
+
+def test_paused_queue_takes_nothing(sim: Simulation) -> None:
+    """Its consumers get nothing, so it has no room; it has when it is resumed."""
+    a, b = meshed(sim, 2)
+    consumer = sim.consume(b, "q", 100)
+    b.run(b.generation, b.queue("q").pause)
+    sim.run_for(1_000)
+    send_all(sim, a, "q", 30)
+    sim.run_for(5_000)
+    assert sim.transfers == 0
+
+    b.run(b.generation, b.queue("q").resume)
+    assert sim.run_until(lambda: is_done(sim))
+    assert len(consumer.bodies) == 30
