@@ -105,7 +105,14 @@ class SimConsumer(Sink):
 
 
 def send(
-    node: "Node", queue: str, body: str, durable: bool = True, has_group: bool = False, **properties: object
+    node: "Node",
+    queue: str,
+    body: str,
+    durable: bool = True,
+    has_group: bool = False,
+    delay_ms: int = 0,
+    ttl_ms: int = 0,
+    **properties: object,
 ) -> None:
     """Send a message at a node, which acknowledges it when it is durable."""
     ledger = node.simulation.ledger
@@ -113,6 +120,8 @@ def send(
     message = plain_message(queue, MessageView(body=body, properties=dict(properties)))
     message.durable = durable
     message.has_group = has_group
+    message.delivery_time_ms = node.clock() + delay_ms if delay_ms else 0
+    message.expires_ms = node.clock() + ttl_ms if ttl_ms else 0
     node.queue(queue)
     node.domain.route(message, node.domain.addresses[queue])
     node.store.when_durable(lambda: ledger.acknowledged(body))

@@ -434,3 +434,33 @@ def test_paused_queue_takes_nothing(sim: Simulation) -> None:
     b.run(b.generation, b.queue("q").resume)
     assert sim.run_until(lambda: is_done(sim))
     assert len(consumer.bodies) == 30
+
+
+def test_scheduled_message_stays_until_it_is_due(sim: Simulation) -> None:
+    """C39: it is a new arrival at its origin then, and reaches the consumer elsewhere once."""
+    a, b = meshed(sim, 2)
+    consumer = sim.consume(b, "q", 10)
+    sim.run_for(1_000)
+    sim.send(a, "q", "later", delay_ms=2_000)
+    sim.run_for(1_900)
+    assert sim.transfers == 0
+
+    assert sim.run_until(lambda: is_done(sim), 10_000)
+    assert consumer.bodies == ["later"]
+
+
+def test_message_expires_where_it_is(sim: Simulation) -> None:
+    """C39: expiry travels with a message, and is not delivered anywhere after it."""
+    a, b = meshed(sim, 2)
+    sim.nodes[0].clock_offset_ms = sim.nodes[1].clock_offset_ms = 0
+    busy = sim.consume(b, "q", 2, settle_ms=0)
+    b.run(b.generation, busy.consumer.block)
+    sim.run_for(1_000)
+    for number in range(10):
+        sim.send(a, "q", f"m{number}", ttl_ms=5_000)
+    sim.run_for(10_000)
+    b.run(b.generation, busy.consumer.unblock)
+    sim.run_for(10_000)
+
+    assert busy.bodies == []
+    assert not sim.in_flight()
