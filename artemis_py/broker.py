@@ -288,13 +288,17 @@ class Broker:
             disk_usage=lambda: -1.0 if self._disk is None else self._disk.used_part,
             mesh=self.mesh,
         )
+        # The mesh has queues of the default host only; what is in them is no business of the others.
+        of_hosts = evolve(facts, mesh=None)
         hosts, address = self.virtual_hosts.hosts, self.config.settings.management_address
         for services in hosts.restored():
             is_default = services is self.services
-            endpoint = ManagementEndpoint(services, facts, self.virtual_hosts.hosts if is_default else None)
+            endpoint = (
+                ManagementEndpoint(services, facts, hosts) if is_default else ManagementEndpoint(services, of_hosts)
+            )
             services.sessions.register_endpoint(address, endpoint)
         hosts.when_added.append(
-            lambda host: host.services.sessions.register_endpoint(address, ManagementEndpoint(host.services, facts))
+            lambda host: host.services.sessions.register_endpoint(address, ManagementEndpoint(host.services, of_hosts))
         )
         if self.mesh is not None:
             self.mesh.restore(self.node_id)

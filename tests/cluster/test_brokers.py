@@ -11,12 +11,15 @@ from attrs import evolve
 
 from artemis_py.broker import Broker
 from artemis_py.cluster.peer import PeerState
+from artemis_py.config.broker_config import VirtualHostSection
 from artemis_py.config.embedded import embedded_config
 from artemis_py.core.settings.cluster_config import ClusterConfig, ClusterLogin, DiscoveryConfig
+from artemis_py.core.settings.virtual_host_config import VirtualHostConfig
 from artemis_py.deployment.meshes import BrokerMesh, endpoint_of
 from artemis_py.testing.network import Relay
 from artemis_py.transport.config import AcceptorConfig, ConnectorConfig
 from tests.transport.test_connector import until
+from tests.unit.test_virtual_hosts import ask
 
 QUICK: dict[str, Any] = {"retry_interval_ms": 10, "max_retry_interval_ms": 50}
 
@@ -198,6 +201,22 @@ async def test_brokers_that_are_found_are_dialled(tmp_path: Path) -> None:
         assert set(mesh.dials) == {("127.0.0.1", second), ("127.0.0.1", third)}, "a broker answered at the first"
         mesh._found(frozenset())
         assert set(mesh.dials) == {("127.0.0.1", second)}
+
+
+async def test_the_mesh_is_in_the_default_virtual_host(tmp_path: Path) -> None:
+    """A broker may dial a name that is that of a virtual host. That host neither has nor sees the mesh."""
+    contents = evolve(embedded_config(), acceptors=())
+    red = VirtualHostSection(
+        options=VirtualHostConfig(name="red", hostnames=("127.0.0.1",)), contents=contents, file="", line=0
+    )
+    first, second = free_port(), free_port()
+    a, b = member(tmp_path, "a", first, second), member(tmp_path, "b", second, virtual_hosts=(red,))
+    async with started(a, b):
+        await until(lambda: up(a) == {"b"} and up(b) == {"a"})
+
+        assert ask(b, None, "broker", "listMembers")[0]
+        assert ask(b, "red", "broker", "listMembers") == (False, "this broker belongs to no mesh")
+        assert ask(b, "red", "broker", "explainQueue", "q") == (False, "this broker belongs to no mesh")
 
 
 @pytest.mark.parametrize(
