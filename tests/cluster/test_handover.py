@@ -322,10 +322,22 @@ def test_attempts_count_over_brokers(sim: Simulation) -> None:
     assert [node.queue("q").messages_killed for node in (a, b)] == [1, 0]
 
 
-def test_queue_that_needs_one_broker_stays(sim: Simulation) -> None:
+@pytest.mark.parametrize(
+    "kind",
+    [
+        {"exclusive": True},
+        {"last_value": True},
+        {"ring_size": 100},
+        {"non_destructive": True},
+        {"purge_on_no_consumers": True},
+        {"max_consumers": 1},
+    ],
+    ids=lambda kind: "".join(kind),
+)
+def test_queue_that_needs_one_broker_stays(sim: Simulation, kind: dict[str, object]) -> None:
     """A kind of queue that cannot be spread: peers are told that it is kept, and nothing crosses."""
     a, b = meshed(sim, 2)
-    a.run(a.generation, lambda: a.queue("q", exclusive=True))
+    a.run(a.generation, lambda: a.queue("q", **kind))
     sim.consume(b, "q")
     send_all(sim, a, "q", 10)
     sim.run_for(5_000)

@@ -16,9 +16,10 @@ _CLIENT: Final = (
 )
 _ADVISORY: Final = "there are no advisories about single messages"
 _NETWORK: Final = (
-    "brokers are not connected yet: clients of the other broker must connect to this one, or a program must pass "
-    "messages on"
+    "write it by hand: brokers of this kind make a mesh, which no broker of ActiveMQ can join; "
+    "`artemis-py create --clustered` shows how"
 )
+_OTHERS: Final = "clients are told of no other brokers; name all of them in their URLs: `failover:(tcp://a,tcp://b)`"
 _CONSOLE: Final = "there is no web console and no JMX; use `artemis-py queue`, or management messages"
 
 BROKER: Final[tuple[Rule | tuple[Rule, ...], ...]] = (
@@ -73,7 +74,7 @@ CONNECTORS: Final[tuple[Rule | tuple[Rule, ...], ...]] = (
         "transportConnector.discoveryUri transportConnector.updateClusterClients "
         "transportConnector.rebalanceClusterClients transportConnector.updateClusterClientsOnRemove "
         "transportConnector.updateClusterFilter",
-        _NETWORK,
+        _OTHERS,
     ),
     *dropped(
         "transportConnector.maximumProducersAllowedPerConnection "
@@ -247,7 +248,9 @@ POLICIES: Final[tuple[Rule | tuple[Rule, ...], ...]] = (
         "fileDurableSubscriberCursor",
         "waiting messages are in memory while they fit, and on disk; see `producerFlowControl`",
     ),
-    *dropped("networkBridgeFilterFactory", _NETWORK),
+    *dropped(
+        "networkBridgeFilterFactory", "consumers decide what goes to another broker of a mesh; give them selectors"
+    ),
     *dropped("messageInterceptorStrategy", "code of ActiveMQ; a divert with a transformer changes messages"),
 )
 
@@ -387,7 +390,8 @@ PLUGINS: Final[tuple[Rule | tuple[Rule, ...], ...]] = (
 )
 
 OTHERS: Final[tuple[Rule | tuple[Rule, ...], ...]] = (
-    *dropped("networkConnector networkConnectors proxyConnectors proxyConnector", _NETWORK),
+    *dropped("networkConnector networkConnectors", _NETWORK),
+    *dropped("proxyConnectors proxyConnector", "this broker passes on no connections; run a proxy for TCP beside it"),
     *dropped("jmsBridgeConnectors jmsConnectors", "bridges to other brokers of JMS are programs: run Camel beside it"),
     *dropped("messageAuthorizationPolicy", "code of Java; use permissions, and filters of queues"),
     *dropped("services", "code of Java does not run in this broker"),

@@ -7,8 +7,12 @@ from typing import Final
 
 from artemis_py.migrate.rules import Table, changed, dropped, needless
 
-_NETWORK: Final = (
-    "brokers are not connected yet: clients of the other broker must connect to this one, or a program must pass "
+_MESH: Final = (
+    "write it by hand: brokers of this kind make a mesh, which no broker of Artemis can join; "
+    "`artemis-py create --clustered` shows how"
+)
+_OTHERS: Final = (
+    "there are no such connections: clients of the other broker must connect to this one, or a program must pass "
     "messages on"
 )
 _JAVA: Final = "is about Java, and has no part here"
@@ -17,10 +21,13 @@ _TUNING: Final = "tunes the inside of Artemis; there is no such part here"
 TABLE: Final = Table(
     (
         *dropped(
-            "cluster-connections cluster-user cluster-password broadcast-groups discovery-groups grouping-handler "
-            "bridges federations broker-connections connectors ha-policy connection-routers",
-            _NETWORK,
+            "cluster-connections cluster-user cluster-password connectors broadcast-groups discovery-groups",
+            _MESH,
         ),
+        *dropped("grouping-handler", "messages with a group stay with the broker of the mesh that took them"),
+        *dropped("bridges federations broker-connections", _OTHERS),
+        *dropped("ha-policy", "no other broker takes over"),
+        *dropped("connection-routers", "clients stay with the broker that they connect to"),
         *dropped(
             "broker-plugins connector-services remoting-incoming-interceptors remoting-outgoing-interceptors "
             "resource-limit-settings",

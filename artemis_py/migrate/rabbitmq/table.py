@@ -4,7 +4,7 @@ from typing import Final
 
 from artemis_py.migrate.rules import Table, changed, dropped, kept, needless
 
-_CLUSTER: Final = "there is one broker, which has each queue once"
+_CLUSTER: Final = "each message is at one broker, and is copied to no other one"
 
 TABLE: Final = Table(
     (
