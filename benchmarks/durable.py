@@ -1,27 +1,30 @@
-"""What durability costs: the broker with its store against itself without, and against the bare disk.
+"""What durability costs: the broker with its store against itself without, the bare disk, and Apache Artemis.
 
 In each round the same load meets the compiled broker with `persistence-enabled` true and false, one after the other,
 and a loop in this process writes the same bytes to the same disk, with fdatasync behind each batch.
 
-    python benchmarks/durable.py [--rounds 5] [--seconds 2] [--builds FOLDER] [--data FOLDER] [--json FILE]
+    python benchmarks/durable.py [--artemis] [--rounds 5] [--seconds 2] [--builds FOLDER | --python PYTHON]
+                                 [--data FOLDER] [--json FILE]
 
-`--data` says where the store and the bare file lie: the disk that is measured.
+`--artemis` puts the load on a real Artemis, too (NIO journal with datasync, as it comes); it needs Java 17 and Maven,
+which fetches it. `--data` says where the stores and the bare file lie: the disk that is measured.
 """
 
 import argparse
 import json
 import os
 import selectors
+import subprocess
 import sys
 import tempfile
 import time
 from argparse import Namespace
 from pathlib import Path
 from statistics import median
-from typing import Final
+from typing import Any, Final
 
 from load import Producer
-from run import Broker, install, load, machine, spread
+from run import CONFIGURATION, Broker, install, load, machine, spread
 
 SIZES: Final = (100, 1024)
 CROWDS: Final = (1, 16)
@@ -31,6 +34,28 @@ RAW_BATCH: Final = 500
 OVERHEAD_BYTES: Final = 60
 """Of a message beyond its body, as the client sends it."""
 LONE_SENDS: Final = 200
+WARM_UP_S: Final = 8.0
+"""Load of each kind for Artemis before anything is measured: Java compiles in the meantime."""
+
+
+def start_artemis(folder: Path) -> Any:
+    """Fetch Artemis, and start it with the settings that this broker has here."""
+    from openwire import Broker as Peer
+    from openwire import peers
+
+    def command(place: Path, port: int) -> list[str]:
+        distribution = peers.artemis_distribution(place)
+        instance = place / "instance"
+        create = [str(distribution / "bin" / "artemis"), "create", str(instance), "--silent", "--no-autotune", "--nio"]
+        create += ["--allow-anonymous", "--user", "admin", "--password", "secret", "--no-web"]
+        subprocess.run(create, check=True, stdout=subprocess.DEVNULL)
+        configuration = CONFIGURATION.format(persistence="true", settings="")
+        configuration = configuration.replace("127.0.0.1:0?", f"127.0.0.1:{port}?")
+        configuration = configuration.replace("<acceptors>", "<journal-type>NIO</journal-type>\n    <acceptors>")
+        (instance / "etc" / "broker.xml").write_text(configuration, encoding="utf-8")
+        return [str(instance / "bin" / "artemis"), "run"]
+
+    return Peer("artemis", folder, command)
 
 
 def raw_rate(folder: Path, body_bytes: int, seconds: float) -> float:
@@ -70,7 +95,7 @@ def raw_latencies(folder: Path) -> list[float]:
 
 def send_latencies(broker: Broker) -> list[float]:
     """Seconds from a durable message of a lone producer to its settlement, one by one."""
-    options = Namespace(port=broker.port, settled=False, topic=False, durable=True, body_bytes=100)
+    options = Namespace(port=broker.port, settled=False, target=None, topic=False, durable=True, body_bytes=100)
     producer = Producer(options, "lone", 0)
     selector = selectors.DefaultSelector()
     selector.register(producer.socket, selectors.EVENT_READ)
@@ -90,53 +115,75 @@ def send_latencies(broker: Broker) -> list[float]:
     return taken
 
 
-def measure(python: Path, folder: Path, rounds: int, seconds: float) -> dict[str, object]:
+def measure(python: Path, folder: Path, rounds: int, seconds: float, with_artemis: bool = False) -> dict[str, object]:
     """All figures."""
     results: dict[str, object] = {}
     durable = Broker("durable", python, folder / "durable", persistence=True)
     memory = Broker("memory", python, folder / "memory")
+    brokers: list[Any] = [durable, memory]
     try:
+        if with_artemis:
+            brokers.append(start_artemis(folder / "artemis"))
         for size in SIZES:
             for crowd in CROWDS:
                 arguments = ["--durable", "--body-bytes", str(size)]
                 arguments += ["--producers", str(crowd), "--consumers", str(crowd)]
-                taken: dict[str, list[float]] = {"durable": [], "memory": [], "raw": []}
+                taken: dict[str, list[float]] = {broker.name: [] for broker in brokers} | {"raw": []}
+                cpu: dict[str, list[float]] = {broker.name: [] for broker in brokers}
+                if with_artemis:
+                    load(python, brokers[-1], arguments, WARM_UP_S)
                 for number in range(rounds):
                     print(f"{crowd}:{crowd}, {size} bytes: round {number + 1}", file=sys.stderr, flush=True)
-                    for broker in (durable, memory):
-                        taken[broker.name].append(load(python, broker, arguments, seconds)["messages_per_s"])
+                    for broker in brokers:
+                        figures = load(python, broker, arguments, seconds)
+                        taken[broker.name].append(figures["messages_per_s"])
+                        cpu[broker.name].append(figures["broker_cpu_us"])
                     taken["raw"].append(raw_rate(folder, size, seconds))
                 results[f"{crowd}:{crowd}, {size} bytes"] = {
                     "durable_per_s": spread(taken["durable"]),
                     "of_memory": spread([a / b for a, b in zip(taken["durable"], taken["memory"], strict=True)]),
                     "raw_by_durable": spread([b / a for a, b in zip(taken["durable"], taken["raw"], strict=True)]),
-                }
+                    "cpu_us": {name: spread(values) for name, values in cpu.items()},
+                } | (_beside_artemis(taken, cpu) if with_artemis else {})
         ratios = []
         for _ in range(rounds):
             raw, sent = raw_latencies(folder), send_latencies(durable)
             ratios.append(median(sent) / median(raw))
         results["lone send, by one fdatasync"] = spread(ratios)
     finally:
-        durable.stop()
-        memory.stop()
+        for broker in brokers:
+            broker.stop()
     return results
+
+
+def _beside_artemis(taken: dict[str, list[float]], cpu: dict[str, list[float]]) -> dict[str, object]:
+    """This broker's rate and CPU, both with a store, as parts of Artemis', round by round."""
+    rates = zip(taken["durable"], taken["artemis"], strict=True)
+    costs = zip(cpu["durable"], cpu["artemis"], strict=True)
+    return {
+        "rate_by_artemis": spread([ours / theirs for ours, theirs in rates]),
+        "cpu_by_artemis": spread([ours / theirs for ours, theirs in costs]),
+    }
 
 
 def report(results: dict[str, object]) -> str:
     """The figures as Markdown."""
     lines = [
-        "| load | durable messages/s | of the rate without a store (min, median, max) | bare disk / durable |",
-        "| --- | --- | --- | --- |",
+        "| load | durable/s | CPU (us) | of the rate without a store | disk / durable | of Artemis' rate | CPU |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
     ]
     for name, figures in results.items():
         assert isinstance(figures, dict)
         if "durable_per_s" in figures:
-            of_memory, raw = figures["of_memory"], figures["raw_by_durable"]
-            lines.append(
-                f"| {name} | {figures['durable_per_s']['median']:,.0f} "
-                f"| {of_memory['min']:.2f}, {of_memory['median']:.2f}, {of_memory['max']:.2f} "
-                f"| {raw['min']:.1f}, {raw['median']:.1f}, {raw['max']:.1f} |"
-            )
+            cells = [
+                name,
+                f"{figures['durable_per_s']['median']:,.0f}",
+                f"{figures['cpu_us']['durable']['median']:.1f}",
+            ]
+            for key in ("of_memory", "raw_by_durable", "rate_by_artemis", "cpu_by_artemis"):
+                ratio = figures.get(key)
+                cells.append("" if ratio is None else f"{ratio['min']:.2f}, {ratio['median']:.2f}, {ratio['max']:.2f}")
+            lines.append(f"| {' | '.join(cells)} |")
         else:
             lines += ["", f"{name}: {figures['min']:.1f}, {figures['median']:.1f}, {figures['max']:.1f}"]
     return "\n".join(lines)
@@ -147,14 +194,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=2.0, help="of measured load per scenario, broker and round")
-    parser.add_argument("--builds", type=Path, help="folder that keeps the environment")
+    parser.add_argument("--artemis", action="store_true", help="compare with a real Artemis, too")
+    environment = parser.add_mutually_exclusive_group()
+    environment.add_argument("--builds", type=Path, help="folder that keeps the environment")
+    environment.add_argument("--python", type=Path, help="Python of an environment with the broker, compiled")
     parser.add_argument("--data", type=Path, help="folder on the disk to measure")
     parser.add_argument("--json", type=Path, help="write all figures there")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="artemis-py-benchmark-", dir=options.data) as temporary:
         folder = Path(temporary)
         builds = folder / "builds" if options.builds is None else options.builds.resolve()
-        results = measure(install(builds, "compiled"), folder, options.rounds, options.seconds)
+        python = install(builds, "compiled") if options.python is None else options.python.absolute()
+        results = measure(python, folder, options.rounds, options.seconds, options.artemis)
     if options.json is not None:
         options.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     print("Machine: " + ", ".join(f"{name} {value}" for name, value in machine().items()) + "\n")

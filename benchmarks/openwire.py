@@ -74,6 +74,7 @@ class Broker:
 
     def __init__(self, name: str, folder: Path, command: Callable[[Path, int], list[str]]) -> None:
         self.name = name
+        self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
