@@ -15,7 +15,8 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 # other (`tests.interop.broker_process` and the like) is only here.
 sys.path.append(str(REPOSITORY))
 
-# Tests that run the broker as a process of its own, or read the source: tox.ini says why one build is enough for them.
+# Tests that run the broker as a process of its own, read the source and the manual, build distributions, or call what
+# compiled modules have no part in: tox.ini says why one build is enough for them.
 ONE_BUILD = tuple(
     REPOSITORY / "tests" / name
     for name in (
@@ -24,8 +25,14 @@ ONE_BUILD = tuple(
         "interop",
         "tutorials",
         "test_architecture.py",
+        "test_building.py",
         "test_citations.py",
+        "test_install_lines.py",
         "test_options_are_read.py",
+        "unit/migrate",
+        "unit/test_manpages.py",
+        "unit/test_manual.py",
+        "unit/test_manual_commands.py",
     )
 )
 
