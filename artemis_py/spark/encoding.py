@@ -16,6 +16,11 @@ DUPLICATE_ID: Final = "_AMQ_DUPL_ID"
 
 DEFAULT_PRIORITY: Final = 4
 MAX_CACHED_HEADERS: Final = 256
+MAX_CACHED_KEYS: Final = 256
+
+_OCTET: Final[list[bytes]] = [bytes((number,)) for number in range(256)]
+_SHORT_STRING: Final[list[bytes]] = [b"\xa1" + octet for octet in _OCTET]
+"""What a string of so many octets begins with."""
 
 # How a column becomes a field of the properties section.
 _TEXT: Final = 0
@@ -103,6 +108,8 @@ class RowEncoder:
         self._is_durable: Final[bool] = options.durable
         self._writer: Final[str] = writer
         self._headers: Final[dict[tuple[bool, int, int], bytes]] = headers
+        self._keys: Final[dict[str, bytes]] = {}
+        """Encoded keys of application properties: most rows have the same."""
         self._usual: Final[bytes] = header_bytes(options.durable, DEFAULT_PRIORITY, -1, False, 0)
         self._addresses: Final[list[Any] | None] = columns.get("address")
         self._durables: Final[list[Any] | None] = columns.get("durable")
@@ -189,69 +196,70 @@ class RowEncoder:
 
     def _properties(self, row: int, duplicate_id: str | None) -> bytes:
         """Return the sections properties and application properties, each only if it is not empty."""
-        content = bytearray()
+        content: list[bytes] = []
         filled = False
         for index, values in enumerate(self._fields):
             kind = self._kinds[index]
             value = None if values is None else values[row]
             if value is None:
                 if self._content_type and self._names[index] == "content_type":
-                    content += self._content_type
+                    content.append(self._content_type)
                     filled = True
                 else:
-                    content += b"\x40"
+                    content.append(b"\x40")
                 continue
             filled = True
             if kind == _TEXT:
-                content += _string(value)
+                content.append(_string(value))
             elif kind == _OCTETS:
-                content += encode_value(value.encode() if isinstance(value, str) else value)
+                content.append(encode_value(value.encode() if isinstance(value, str) else value))
             elif kind == _TIME:
-                content += encode_value(Timestamp(value))
+                content.append(encode_value(Timestamp(value)))
             elif kind == _UINT:
-                content += encode_value(UInt(value))
+                content.append(encode_value(UInt(value)))
             else:
                 if not value.isascii():
                     raise SendFailed(
                         f"row {row} of a batch: column {self._names[index]!r} is {value!r}, but it is ASCII only"
                     )
-                content += _symbol(value)
-        out = _section(b"\x00\x53\x73", 0xC0, len(self._fields), content) if filled else b""
+                content.append(_symbol(value))
+        out = _section(b"\x00\x53\x73\xc0", b"\x00\x53\x73\xd0", len(self._fields), content) if filled else b""
         entries = None if self._application is None else self._application[row]
         if not entries and duplicate_id is None:
             return out
-        return out + _application_properties(entries, duplicate_id)
+        return out + self._application_properties(entries, duplicate_id)
+
+    def _application_properties(self, entries: list[Any] | None, duplicate_id: str | None) -> bytes:
+        content: list[bytes] = []
+        keys = self._keys
+        if entries is not None:
+            for key, value in entries:
+                encoded = keys.get(key)
+                if encoded is None:
+                    encoded = _string(key)
+                    if len(keys) < MAX_CACHED_KEYS:
+                        keys[key] = encoded
+                content.append(encoded)
+                content.append(_string(value) if isinstance(value, str) else encode_value(value))
+        if duplicate_id is not None:
+            content.append(_string(DUPLICATE_ID))
+            content.append(_string(duplicate_id))
+        return _section(b"\x00\x53\x74\xc1", b"\x00\x53\x74\xd1", len(content), content)
 
 
-def _application_properties(entries: list[Any] | None, duplicate_id: str | None) -> bytes:
-    content = bytearray()
-    count = 0
-    if entries is not None:
-        for key, value in entries:
-            content += _string(key)
-            content += _string(value) if isinstance(value, str) else encode_value(value)
-            count += 2
-    if duplicate_id is not None:
-        content += _string(DUPLICATE_ID)
-        content += _string(duplicate_id)
-        count += 2
-    return _section(b"\x00\x53\x74", 0xC1, count, content)
-
-
-def _section(descriptor: bytes, kind: int, count: int, content: bytearray) -> bytes:
-    """Return a list (0xC0) or map (0xC1) behind its descriptor."""
-    size = len(content) + 1
+def _section(short: bytes, long: bytes, count: int, content: list[bytes]) -> bytes:
+    """Return a list or map behind its descriptor and constructor: one octet or four for its size and its count."""
+    octets = b"".join(content)
+    size = len(octets) + 1
     if size < 256 and count < 256:
-        return descriptor + bytes((kind, size, count)) + bytes(content)
-    return (
-        descriptor + bytes((kind | 0x10,)) + (size + 3).to_bytes(4, "big") + count.to_bytes(4, "big") + bytes(content)
-    )
+        return short + _OCTET[size] + _OCTET[count] + octets
+    return long + (size + 3).to_bytes(4, "big") + count.to_bytes(4, "big") + octets
 
 
 def _string(value: str) -> bytes:
     octets = value.encode()
     size = len(octets)
-    return b"\xa1" + bytes((size,)) + octets if size < 256 else b"\xb1" + size.to_bytes(4, "big") + octets
+    return _SHORT_STRING[size] + octets if size < 256 else b"\xb1" + size.to_bytes(4, "big") + octets
 
 
 def _symbol(value: str) -> bytes:
