@@ -4,9 +4,12 @@ from typing import TYPE_CHECKING, Final
 
 from artemis_py.cluster.envelope import PATH, Envelope
 from artemis_py.cluster.events import TakenAside
+from artemis_py.cluster.records import SharedInstance
+from artemis_py.cluster.strict import COPY, DUE, DURABLE
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.routing.domain import Domain
+from artemis_py.core.runtime.carrier import Lane
 from artemis_py.core.settings.queue_config import QueueConfig
 from artemis_py.errors import ProtocolError, Refusal
 
@@ -26,8 +29,8 @@ class Arrivals:
 
     # -- messages ----------------------------------------------------------------------------------------------
 
-    def take(self, peer: "Peer", envelope: Envelope) -> None:
-        """Put a message from a peer into its queue. Raises ProtocolError for one that the peer must not send."""
+    def take(self, peer: "Peer", lane: Lane, envelope: Envelope) -> None:
+        """Put a message from a peer where it belongs. Raises ProtocolError for one that the peer must not send."""
         if (
             not self._mesh.config.scope.covers(envelope.address)
             or self._mesh.is_reserved(envelope.address)
@@ -36,8 +39,17 @@ class Arrivals:
             raise ProtocolError(f"the peer has sent a message for '{envelope.address}', which the mesh does not have")
         if not peer.may_share(envelope.address):
             raise ProtocolError(f"the peer has sent a message for '{envelope.address}', without the permission mesh")
+        if not envelope.queue:
+            if lane is not Lane.COPIES:
+                raise ProtocolError("a message that is handed over names no queue")
+            self._take_copy(envelope)
+            return
         message = envelope.message
         queue = self._domain.queues.get(envelope.queue)
+        if queue is None and envelope.is_shared:
+            # The subscription was ended while the message was on its way.
+            self._domain.discards.add(envelope.queue, "the subscription was ended")
+            return
         if queue is None:
             queue = self.make_shell(envelope.address, envelope.queue)
         message.id = self._domain.dispatcher.numbers.new_message_id()
@@ -56,6 +68,67 @@ class Arrivals:
                 told.received += 1
                 told.received_ms = self._mesh.now_ms
             local.changed()
+
+    def _take_copy(self, envelope: Envelope) -> None:
+        """Give a copy to the subscriptions here that want it, and pass it on to other nodes that it is for."""
+        mesh, domain, message = self._mesh, self._domain, envelope.message
+        extra = {} if message.extra is None else message.extra
+        text = extra.pop(COPY, None)
+        nodes = text.split(",") if isinstance(text, str) and text else [mesh.node_id]
+        if extra.pop(DURABLE, None) is not None:
+            message.durable = True
+        due_ms = extra.pop(DUE, None)
+        extra.pop(PATH, None)
+        message.extra = extra or None
+        message.delivery_time_ms = due_ms if isinstance(due_ms, int) and due_ms > mesh.now_ms else 0
+        message.id = domain.dispatcher.numbers.new_message_id()
+        message.references = 0
+        others = [node for node in nodes if node != mesh.node_id]
+        if others and len(envelope.path) < mesh.config.max_hops and mesh.node_id not in envelope.path:
+            message.origin = domain.addresses.get(message.address)
+            for via, targets in mesh.elsewhere.ways_to(others).items():
+                mesh.forward_to(via).put_copy(message, tuple(targets), message.durable, envelope.path)
+        elif others:
+            domain.discards.add(message.address, "a copy has gone through too many brokers")
+        if mesh.node_id not in nodes:
+            return
+        queues = mesh.interests.queues_for(message)
+        if not queues:
+            return
+        message.origin = domain.addresses.get(message.address, queues[0].address)
+        try:
+            is_dropped = domain.drops(message, message.origin)
+        except Refusal as refusal:
+            domain.discards.add(message.address, f"a copy from another broker was refused: {refusal}")
+            return
+        if not is_dropped:
+            for queue in queues:
+                queue.take(message)
+
+    def make_shared(self, instance: SharedInstance) -> Queue | None:
+        """Create the queue of a subscription that another node has; None if that is not possible."""
+        domain = self._domain
+        try:
+            known = domain.addresses.get(instance.address)
+            if known is None:
+                known = domain.create_address(instance.address, frozenset((RoutingType.MULTICAST,)), auto_created=True)
+            elif RoutingType.MULTICAST not in known.routing_types:
+                domain.update_address(instance.address, known.routing_types | {RoutingType.MULTICAST})
+            return domain.create_queue(
+                QueueConfig(
+                    name=instance.queue,
+                    address=instance.address,
+                    routing_type=RoutingType.MULTICAST,
+                    durable=instance.is_durable,
+                    filter=instance.filter or None,
+                    max_consumers=-1,
+                    auto_delete=False,
+                    auto_created=True,
+                )
+            )
+        except Refusal as refusal:
+            domain.events.emit(TakenAside(self._mesh.config.name, instance.queue, str(refusal)))
+            return None
 
     def _put_aside(self, envelope: Envelope) -> None:
         """Send a message that cannot be in its queue to the dead-letter address: the peer no longer has it."""

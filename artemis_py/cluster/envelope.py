@@ -7,8 +7,9 @@
     |         |       |          |              |                | length    | UTF-8   | UTF-8| a store
     +---------+-------+----------+--------------+----------------+-----------+---------+------+---------
 
-Flags: 1: durable; 2: a consumer has had it. A sender sets no other flags; with 128 the message must not be taken by a
-broker that does not know why. The path names the nodes that handed it over, the first of them first.
+Flags: 1: durable; 2: a consumer has had it; 4: the queue is that of a shared subscription. A sender sets no other
+flags; with 128 the message must not be taken by a broker that does not know why. The path names the nodes that handed
+it over, the first of them first. A copy names no queue: the receiver's subscriptions of the address get it.
 """
 
 from collections.abc import Mapping
@@ -26,6 +27,7 @@ _HEAD: Final = Struct(">BBIHHH")
 _VERSION: Final = 1
 _DURABLE: Final = 1
 _ACQUIRED: Final = 2
+_SHARED: Final = 4
 _MANDATORY: Final = 128
 
 PATH: Final = "mesh-path"
@@ -43,6 +45,8 @@ class Envelope:
     delivery_count: int
     was_acquired: bool
     path: tuple[str, ...]
+    is_shared: bool = False
+    """Whether the queue is that of a shared subscription, which must not be made again when it has ended."""
 
 
 def path_of(message: Message) -> tuple[str, ...]:
@@ -59,6 +63,8 @@ def encode_envelope(envelope: Envelope) -> bytes:
     address = envelope.address.encode()
     path = ",".join(envelope.path).encode()
     flags = (_DURABLE if envelope.message.durable else 0) | (_ACQUIRED if envelope.was_acquired else 0)
+    if envelope.is_shared:
+        flags |= _SHARED
     head = _HEAD.pack(_VERSION, flags, envelope.delivery_count, len(queue), len(address), len(path))
     return b"".join((head, address, queue, path, encode_message(envelope.message)))
 
@@ -80,8 +86,8 @@ def decode_envelope(content: bytes, formats: Mapping[str, MessageFormat]) -> Env
         path = content[path_offset:message_offset].decode()
     except (DamagedValue, ValueError) as cause:
         raise ProtocolError(f"a message between brokers is malformed: {cause}") from cause
-    if not address or not queue:
-        raise ProtocolError("a message between brokers names no queue")
+    if not address:
+        raise ProtocolError("a message between brokers names no address")
     if message.priority >= PRIORITIES or not isinstance(message.extra, dict | None):
         raise ProtocolError("a message between brokers has a priority or properties that make no sense")
     if isinstance(message.format, MissingFormat):
@@ -89,4 +95,4 @@ def decode_envelope(content: bytes, formats: Mapping[str, MessageFormat]) -> Env
             f"a message between brokers is in the format '{message.format.name}', which is not known here"
         )
     names = tuple(path.split(",")) if path else ()
-    return Envelope(message, address, queue, delivery_count, bool(flags & _ACQUIRED), names)
+    return Envelope(message, address, queue, delivery_count, bool(flags & _ACQUIRED), names, bool(flags & _SHARED))

@@ -45,6 +45,15 @@ class ChannelGap(Event):
 
 
 @frozen
+class NotCopied(Event):
+    """Subscriptions at other brokers miss a message; reported once for each address and reason."""
+
+    cluster: str
+    address: str
+    reason: str
+
+
+@frozen
 class TakenAside(Event):
     """A message from another broker could not be put into its queue, and went to the dead-letter address."""
 

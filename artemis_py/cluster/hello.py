@@ -8,6 +8,12 @@ from attrs import frozen
 from artemis_py.cluster.records import MIN_VERSION, VERSION
 from artemis_py.core.runtime.carrier import PeerRefused
 
+COPIES: Final = "copies"
+"""Feature of a broker that tells of its subscriptions, and has a lane for copies."""
+
+FEATURES: Final = (COPIES,)
+"""Features of this broker."""
+
 MAX_NAME_CHARS: Final = 1000
 """Limit for each text in a hello: names and ids are shorter by far."""
 
@@ -36,6 +42,8 @@ class Hello:
     """How others reach it."""
     formats: tuple[str, ...] = ()
     """Formats of messages that it can read."""
+    features: tuple[str, ...] = FEATURES
+    """What it knows beyond the first version."""
 
     def as_map(self) -> dict[str, object]:
         """Return what goes over the wire."""
@@ -54,6 +62,7 @@ class Hello:
             "scope": self.scope,
             "urls": list(self.urls),
             "formats": list(self.formats),
+            "features": list(self.features),
         }
 
 
@@ -77,6 +86,7 @@ def read_hello(said: Mapping[str, object]) -> Hello:
         scope=_text(said, "scope"),
         urls=_texts(said, "urls"),
         formats=_texts(said, "formats"),
+        features=_texts(said, "features"),
     )
 
 

@@ -6,7 +6,7 @@ Demand is told as state: how many consumers, what they select, and how many mess
 
 from typing import TYPE_CHECKING, Final
 
-from artemis_py.cluster.records import Demand, Instance
+from artemis_py.cluster.records import Demand, Instance, SharedInstance
 from artemis_py.cluster.remote_queue import RemoteQueue
 from artemis_py.cluster.strict import Turns
 from artemis_py.cluster.taker import MAX_WEIGHT, Taker
@@ -36,6 +36,9 @@ MAX_GRANT: Final = 1000
 
 LINGER_MS: Final = 250
 """Time after which peers are told that the last consumer has left: a client may be about to attach again."""
+
+ROOTLESS_MS: Final = 1000
+"""Time for which a shell stays although no node has the subscription: one may be about to tell that it has."""
 
 OFF_DELAY_MS: Final = 1000
 """`redistribution-delay` for OFF_WITH_REDISTRIBUTION if nothing is said."""
@@ -78,6 +81,8 @@ class LocalQueue(Watcher):
         self.mesh: Final = mesh
         self.queue: Final = queue
         self.id: Final = id
+        self.is_shared: Final = queue.routing_type is RoutingType.MULTICAST
+        """Whether it is the queue of a subscription, of which other nodes may have shells (`shells`)."""
         self.told: Final[dict[Peer, Told]] = {}
         self.takers: Final[dict[Peer, Taker]] = {}
         self.is_dirty: bool = False
@@ -97,6 +102,8 @@ class LocalQueue(Watcher):
         """Messages with a lower sequence have waited so long."""
         self._wake: Timer | None = None
         self._waits_for_room = False
+        self._useless_since_ms = 0
+        """Time since which no node has a use for this shell, or can be asked; 0: one has."""
         queue.dispatch.watcher = self
         self._guard()
         self.changed()
@@ -129,12 +136,35 @@ class LocalQueue(Watcher):
             wake.cancel()
         self._wake = self.queue.dispatcher.timers.at(when_ms, self.changed)
 
+    @property
+    def moves(self) -> bool:
+        """Whether messages are handed over at all. OFF concerns anycast queues only."""
+        balancing = self.mesh.config.load_balancing
+        if self.is_shared and balancing is LoadBalancing.OFF:
+            return self.mesh.config.max_hops > 0
+        return self.mesh.moves_messages
+
+    def gives_up(self, is_forced: bool) -> bool:
+        """Keep the queue for other nodes, if they have a use for it; see `Watcher`."""
+        if not self.is_shared or self.placement != SPREAD or self.own_consumers() or self.queue.subscriber_count:
+            return False
+        shells = self.mesh.shells
+        has_roots = bool(shells.roots_of(self.queue.name))
+        # Who unsubscribes from a durable subscription ends it for all, unless others consume or are its members.
+        is_needed = bool(self.takers) or (has_roots and (is_forced or not self.queue.is_stored))
+        if is_needed and not shells.is_shell(self.queue.name):
+            shells.give_up(self)
+        return is_needed
+
     # -- what is told ------------------------------------------------------------------------------------------
 
     def instance(self) -> Instance:
         """Return what peers are told about the queue itself."""
         queue = self.queue
         text = "" if queue.filter is None else queue.filter.text
+        if self.is_shared:
+            flags = self.mesh.shells.flags_of(queue)
+            return SharedInstance(self.id, queue.address.name, queue.name, self.placement, text, flags)
         return Instance(self.id, queue.address.name, queue.name, self.placement, text)
 
     def own_consumers(self) -> list[Consumer]:
@@ -147,7 +177,7 @@ class LocalQueue(Watcher):
 
     def demand_for(self, peer: "Peer") -> Demand:
         """Return the demand that a peer is told: that of consumers here, and of other peers if it may be passed on."""
-        if self.placement != SPREAD or not self.mesh.moves_messages:
+        if self.placement != SPREAD or not self.moves:
             return Demand(self.id)
         wants: dict[str, tuple[int, int]] = {}
         for consumer in self.own_consumers():
@@ -274,7 +304,11 @@ class LocalQueue(Watcher):
             set_guard(self.queue, None)
 
     def review(self) -> None:
-        """Note a changed kind of queue."""
+        """Note a changed kind of queue, and whether anybody has a use for it."""
+        if self.is_shared and self.mesh.shells.is_shell(self.queue.name):
+            self._review_shell()
+            if self.is_closed:
+                return
         self._guard()
         placement = placement_of(self.queue)
         if placement != self.placement:
@@ -282,12 +316,34 @@ class LocalQueue(Watcher):
             for taker in list(self.takers.values()):
                 self.set_taker(taker.peer, taker.remote)
 
+    def _review_shell(self) -> None:
+        """Make a root of a shell that clients here have a use for, and delete one that no node needs any more."""
+        queue, mesh = self.queue, self.mesh
+        if self.own_consumers() or queue.subscriber_count or queue.configuration_managed:
+            mesh.shells.adopt(self)
+            return
+        roots = mesh.shells.roots_of(queue.name)
+        limit_ms = ROOTLESS_MS
+        if roots:
+            # What is not durable may be gone at a node that is away.
+            if queue.is_stored or any(node in mesh.peers for node in roots):
+                self._useless_since_ms = 0
+                return
+            limit_ms = mesh.config.connection_ttl_ms
+        now_ms = queue.dispatcher.now_ms
+        if not self._useless_since_ms:
+            self._useless_since_ms = now_ms
+        if now_ms < self._useless_since_ms + limit_ms:
+            self.wake_at(self._useless_since_ms + limit_ms)
+        else:
+            mesh.shells.drop(self, "no broker has its subscription any more")
+
     # -- takers ------------------------------------------------------------------------------------------------
 
     def set_taker(self, peer: "Peer", remote: RemoteQueue) -> None:
         """Let a peer take messages if it has demand for them, or no longer if it has none."""
         taker = self.takers.get(peer)
-        wanted = remote.demand.consumers > 0 and self.placement == SPREAD and self.mesh.moves_messages
+        wanted = remote.demand.consumers > 0 and self.placement == SPREAD and self.moves
         if taker is not None and (
             not wanted or taker.remote is not remote or taker.demand.distance != remote.demand.distance
         ):
@@ -411,10 +467,10 @@ def placement_of(queue: Queue) -> int:
 
 
 def is_covered(mesh: "Mesh", queue: Queue) -> bool:
-    """Tell whether peers are told about a queue at all."""
+    """Tell whether peers are told about a queue at all. Of subscriptions these are the shared ones."""
     address = queue.address
     return (
-        queue.routing_type is RoutingType.ANYCAST
+        (queue.routing_type is RoutingType.ANYCAST or (placement_of(queue) == SPREAD and not address.is_exchange))
         and not queue.temporary
         and not queue.internal
         and not address.temporary

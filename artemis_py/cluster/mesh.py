@@ -9,24 +9,31 @@ from struct import Struct
 from typing import Final
 from uuid import UUID
 
+from artemis_py.cluster.announcements import Announcements
 from artemis_py.cluster.arrivals import Arrivals
 from artemis_py.cluster.claims import OriginChannel, load_channels
-from artemis_py.cluster.events import ChannelGap, PeerDown, PeerUp, TablesDiffer
+from artemis_py.cluster.elsewhere import Elsewhere
+from artemis_py.cluster.entry import check_connection, check_peer
+from artemis_py.cluster.events import ChannelGap, NotCopied, PeerDown, PeerUp, TablesDiffer
 from artemis_py.cluster.hello import Hello
+from artemis_py.cluster.interests import Interests
+from artemis_py.cluster.lanes import Outgoing
 from artemis_py.cluster.local_queue import SPREAD, LocalQueue, is_covered
 from artemis_py.cluster.marks import Marks
 from artemis_py.cluster.members import KnownMember as KnownMember
 from artemis_py.cluster.members import Members
 from artemis_py.cluster.peer import Peer, PeerState
+from artemis_py.cluster.records import SharedInstance
 from artemis_py.cluster.remote_queue import RemoteQueue, RemoteQueues
+from artemis_py.cluster.shells import Shells
 from artemis_py.cluster.strict import StoreAndForward
-from artemis_py.core.messages.message import MessageFormat
+from artemis_py.core.messages.message import Message, MessageFormat
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.queues.storage import Storage
 from artemis_py.core.queues.watching import TurnListener
 from artemis_py.core.routing.companion import Companion
 from artemis_py.core.routing.domain import Domain
-from artemis_py.core.runtime.carrier import PeerRefused
+from artemis_py.core.runtime.carrier import Lane, PeerRefused
 from artemis_py.core.runtime.timers import Timers
 from artemis_py.core.settings.cluster_config import ClusterConfig, LoadBalancing
 from artemis_py.errors import InvalidRequest
@@ -37,6 +44,9 @@ INCARNATION: Final = b"incarnation"
 
 PASSES: Final = 3
 """Times that changed queues are looked at in one iteration, because looking at one may change another."""
+
+MAX_REPORTED: Final = 1000
+"""Addresses and reasons that are remembered, so that each is reported once."""
 
 _NUMBER: Final = Struct(">Q")
 
@@ -69,8 +79,12 @@ class Mesh(TurnListener, Companion):
         self.members.on_new = self._tell_member
         self.dirty: list[LocalQueue] = []
         """Queues that changed in this iteration."""
-        self.claiming: list[Peer] = []
-        """Peers that messages were claimed for in this iteration."""
+        self.claiming: list[Outgoing] = []
+        """Lanes that messages were claimed for in this iteration."""
+        self.interests: Final = Interests(self)
+        self.elsewhere: Final = Elsewhere(self)
+        self.shells: Final = Shells(self)
+        self.announcements: Final = Announcements(self)
         self.incarnation: int = 0
         self.is_ready: bool = False
         """Whether this run is in the store, so that no other run will ever be taken for it."""
@@ -83,8 +97,8 @@ class Mesh(TurnListener, Companion):
         self._by_id: Final[dict[int, LocalQueue]] = {}
         self._next_id = 1
         self._channels: Final[dict[int, OriginChannel]] = {}
-        self._current: Final[dict[str, OriginChannel]] = {}
-        """Channels of this run by node id."""
+        self._current: Final[dict[tuple[str, Lane], OriginChannel]] = {}
+        """Channels of this run by node id and lane."""
         self._known: Final[dict[str, RemoteQueues]] = {}
         """Queues of the nodes that are, or were, connected in this run, by node id."""
         self._formats: Final[dict[str, frozenset[str]]] = {}
@@ -92,6 +106,7 @@ class Mesh(TurnListener, Companion):
         self._forwards: Final[dict[str, StoreAndForward]] = {}
         """What waits for other nodes, by node id."""
         self._begun: list[StoreAndForward] = []
+        self._reported: Final[set[tuple[str, str]]] = set()
 
     # -- start -------------------------------------------------------------------------------------------------
 
@@ -111,8 +126,13 @@ class Mesh(TurnListener, Companion):
         self.incarnation = (_NUMBER.unpack(last)[0] if len(last) == _NUMBER.size else 0) + 1
         self.domain.companions.append(self)
         self.domain.dispatcher.turn_listener = self
+        self.shells.load()
         for queue in self.domain.queues.values():
-            self.queue_created(queue)
+            self.interests.add(queue)
+            self._share(queue)
+        self.elsewhere.load()
+        self.domain.routers.remote = self.elsewhere
+        self.domain.routers.remote_changed()
         return missing
 
     def start(self) -> None:
@@ -135,6 +155,18 @@ class Mesh(TurnListener, Companion):
         """Whether messages of anycast queues are handed over at all."""
         moving = (LoadBalancing.ON_DEMAND, LoadBalancing.OFF_WITH_REDISTRIBUTION)
         return self.config.load_balancing in moving and self.config.max_hops > 0
+
+    def next_id(self) -> int:
+        """Return a new id of a queue or an interest."""
+        self._next_id += 1
+        return self._next_id - 1
+
+    def not_copied(self, message: Message, reason: str) -> None:
+        """Report that subscriptions of other nodes miss a message."""
+        key = (message.address, reason)
+        if key not in self._reported and len(self._reported) < MAX_REPORTED:
+            self._reported.add(key)
+            self.domain.events.emit(NotCopied(self.config.name, message.address, reason))
 
     def locals(self) -> Iterator[LocalQueue]:
         """Return the queues of this broker that peers know."""
@@ -189,80 +221,36 @@ class Mesh(TurnListener, Companion):
         """Let a peer in, and forget an older connection to it. Raises PeerRefused."""
         hello = peer.hello
         assert hello is not None
-        if hello.cluster != self.config.name:
-            raise PeerRefused(f"the other broker is in mesh '{hello.cluster}', this one in '{self.config.name}'")
-        if hello.node_id == self.node_id:
-            if hello.run == self.run:
-                raise PeerRefused("this broker has dialled itself", is_duplicate=True)
-            raise PeerRefused(
-                f"both brokers have the node id {self.node_id}: the data folder was copied; delete one of the copies"
-            )
-        if self.domain.dispatcher.storage_failure is not None:
-            raise PeerRefused("the store of this broker has failed")
-        self._check_store(hello)
+        check_peer(self, hello)
         current = self.peers.get(hello.node_id)
         if current is not None:
-            self._check_connection(peer, current)
+            check_connection(self, peer, current)
             current.close("another connection to this broker is newer", is_duplicate=True)
         self.members.remember(KnownMember(hello.node_id, hello.node_name, hello.urls, hello.incarnation))
         self.peers[hello.node_id] = peer
 
-    def _check_store(self, hello: Hello) -> None:
-        """Refuse a broker whose store is older than what is known of it, or a copy."""
-        known = self.members.get(hello.node_id)
-        current = self.peers.get(hello.node_id)
-        if known is not None and hello.incarnation < known.incarnation:
-            raise PeerRefused(
-                f"broker '{hello.node_name}' says that it has been started {hello.incarnation} times, but "
-                f"{known.incarnation} are known: its store was restored or copied"
-            )
-        if current is not None and current.hello is not None:
-            if hello.incarnation == current.hello.incarnation and hello.run != current.hello.run:
-                raise PeerRefused(f"another broker has the node id {hello.node_id}: the data folder was copied")
-
-    def _check_connection(self, peer: Peer, current: Peer) -> None:
-        """Raise PeerRefused if the present connection is the one that stays. Both sides decide the same.
-
-        A broker that reconnects has numbers that are greater on both sides. If both brokers dialled at once, each may
-        have seen the two connections in another order: then the one that the lower node id dialled stays.
-        """
-        new, old = peer.hello, current.hello
-        assert new is not None
-        assert old is not None
-        if new.incarnation > old.incarnation:
-            return
-        is_newer_here = peer.number > current.number
-        is_newer_there = new.connection > old.connection
-        if is_newer_here and is_newer_there:
-            return
-        if is_newer_here != is_newer_there:
-            if peer.is_dialled == current.is_dialled:
-                keeps_new = is_newer_here if peer.is_dialled else is_newer_there
-            else:
-                keeps_new = peer.is_dialled == (self.node_id < peer.node_id)
-            if keeps_new:
-                return
-        raise PeerRefused("there is another connection between these two brokers", is_duplicate=True)
-
-    def resume(self, peer: Peer, marks: Mapping[int, int]) -> OriginChannel:
-        """Settle everything that was on its way to a peer by its marks; return the channel to continue with."""
-        current = self._current.get(peer.node_id)
+    def settle(self, peer: Peer, marks: Mapping[int, int]) -> None:
+        """Settle everything that was on its way to a peer by its marks."""
         for channel in list(self._channels.values()):
             if channel.peer_id != peer.node_id:
                 continue
             mark = marks.get(channel.id, 0)
             # What an earlier run has sent, and heard of, is not known beyond what was still claimed.
-            fits = channel is current and self._check_mark(peer, channel, mark)
+            keys = [key for key, current in self._current.items() if current is channel]
+            fits = bool(keys) and self._check_mark(peer, channel, mark)
             channel.settle(mark)
             if not fits:
                 channel.close()
                 del self._channels[channel.id]
-                if channel is current:
-                    current = None
+                for key in keys:
+                    del self._current[key]
+
+    def channel_to(self, node_id: str, lane: Lane) -> OriginChannel:
+        """Return the channel to a node, whose claims are settled, or a new one."""
+        current = self._current.get((node_id, lane))
         if current is None:
-            current = OriginChannel(self.storage, self._random_number(), peer.node_id)
-            self._channels[current.id] = current
-            self._current[peer.node_id] = current
+            current = OriginChannel(self.storage, self._random_number(), node_id)
+            self._channels[current.id] = self._current[node_id, lane] = current
         return current
 
     def _check_mark(self, peer: Peer, channel: OriginChannel, mark: int) -> bool:
@@ -291,7 +279,7 @@ class Mesh(TurnListener, Companion):
             self.forward_to(peer.node_id).disconnected()
         self._marked.pop(peer, None)
         if was is PeerState.UP and peer.hello is not None:
-            in_doubt = 0 if peer.channel is None else len(peer.channel.claims)
+            in_doubt = peer.in_doubt
             name = peer.hello.node_name
             self.domain.events.emit(PeerDown(self.config.name, peer.node_id, name, reason, in_doubt))
 
@@ -340,19 +328,32 @@ class Mesh(TurnListener, Companion):
                 count += channel.settle(channel.freed)
                 channel.close()
                 del self._channels[channel.id]
-        self._current.pop(node_id, None)
+        for lane in Lane:
+            self._current.pop((node_id, lane), None)
         self._known.pop(node_id, None)
+        self.elsewhere.forget_peer(node_id)
+        self.shells.forget_node(node_id)
         self.members.forget(member)
         return count
 
     # -- queues ------------------------------------------------------------------------------------------------
 
     def queue_created(self, queue: Queue) -> None:
-        """Share a queue, if it is in scope; see `Companion`."""
+        """Share a queue, or tell what it wants, if it is in scope; see `Companion`."""
+        self.interests.add(queue)
+        self._share(queue)
+        local = self._locals.get(queue.name)
+        if local is not None and local.is_shared:
+            self.shells.created(queue)
+
+    def queue_updated(self, queue: Queue) -> None:
+        """Tell what a queue wants now; see `Companion`."""
+        self.interests.review(queue)
+
+    def _share(self, queue: Queue) -> None:
         if not is_covered(self, queue) or queue.name in self._locals:
             return
-        local = LocalQueue(self, queue, self._next_id)
-        self._next_id += 1
+        local = LocalQueue(self, queue, self.next_id())
         self._locals[queue.name] = local
         self._by_id[local.id] = local
         for peer in self.peers.values():
@@ -362,8 +363,11 @@ class Mesh(TurnListener, Companion):
 
     def queue_removed(self, queue: Queue) -> None:
         """Tell peers that a queue is gone; see `Companion`."""
+        self.interests.remove(queue)
         local = self._locals.get(queue.name)
         if local is not None and local.queue is queue:
+            if local.is_shared:
+                self.shells.removed(queue)
             del self._locals[queue.name]
             del self._by_id[local.id]
             local.close()
@@ -374,10 +378,18 @@ class Mesh(TurnListener, Companion):
         if not peer.may_share(instance.address):
             return
         local = self._locals.get(instance.queue)
-        if local is None and self._passes_on(remote):
+        if local is None and isinstance(instance, SharedInstance):
+            if (instance.is_root or self._passes_on(remote)) and self._may_make(instance.address, instance.queue):
+                self.shells.make(instance)
+                local = self._locals.get(instance.queue)
+        elif local is None and self._passes_on(remote):
             self.arrivals.make_shell(instance.address, instance.queue)
             local = self._locals.get(instance.queue)
-        if local is not None and local.queue.address.name == instance.address:
+        if (
+            local is not None
+            and local.queue.address.name == instance.address
+            and local.is_shared == isinstance(instance, SharedInstance)
+        ):
             local.set_taker(peer, remote)
 
     def _passes_on(self, remote: RemoteQueue) -> bool:
@@ -385,9 +397,16 @@ class Mesh(TurnListener, Companion):
         return (
             remote.demand.consumers > 0
             and remote.demand.distance < self.config.max_hops
-            and self.config.scope.covers(remote.instance.address)
-            and not self.is_reserved(remote.instance.address)
-            and not self.is_reserved(remote.instance.queue)
+            and self._may_make(remote.instance.address, remote.instance.queue)
+        )
+
+    def _may_make(self, address: str, queue: str) -> bool:
+        """Tell whether a queue may be made because another node has it."""
+        return (
+            self.config.max_hops > 0
+            and self.config.scope.covers(address)
+            and not self.is_reserved(address)
+            and not self.is_reserved(queue)
         )
 
     # -- what waits for a node -----------------------------------------------------------------------------------
@@ -439,18 +458,21 @@ class Mesh(TurnListener, Companion):
         for forward in begun:
             forward.refresh()
         claiming, self.claiming = self.claiming, []
-        for peer in claiming:
-            peer.save_claims()
+        for outgoing in claiming:
+            outgoing.save_claims()
         marked, self._marked = self._marked, {}
         more = False
         for peer in marked:
             if peer.flush():
                 more = True
                 self._marked[peer] = None
+        self.announcements.flushed()
         return more or bool(self.dirty)
 
     def _look_at(self, local: LocalQueue) -> None:
         local.review()
+        if local.is_closed:
+            return
         local.refresh_takers()
         local.divide()
         for peer in self.peers.values():

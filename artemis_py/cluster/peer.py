@@ -10,39 +10,36 @@
 A connection that is UP is suspect while the peer is silent: it gets no more messages until it speaks.
 """
 
-from collections import deque
 from collections.abc import Callable, Mapping
 from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from artemis_py.cluster.claims import OriginChannel
-from artemis_py.cluster.envelope import Envelope, decode_envelope, encode_envelope, path_of
-from artemis_py.cluster.hello import Hello, read_hello
+from artemis_py.cluster.envelope import decode_envelope
+from artemis_py.cluster.hearing import Hearing
+from artemis_py.cluster.hello import COPIES, Hello, read_hello
+from artemis_py.cluster.interests import Announced
+from artemis_py.cluster.lanes import Incoming, Outgoing
 from artemis_py.cluster.local_queue import LocalQueue
 from artemis_py.cluster.records import (
     Channel,
     Closed,
-    Demand,
-    Digest,
-    Gone,
-    Grant,
-    Instance,
+    CopyChannel,
+    Ended,
+    Interest,
     Member,
-    Ready,
     Record,
     Resync,
     Seen,
+    SharedInstance,
     SnapshotBegin,
-    SnapshotEnd,
     ToldMarks,
     decode,
     encode,
 )
-from artemis_py.cluster.remote_queue import RemoteQueue, RemoteQueues
-from artemis_py.cluster.strict import target_of
+from artemis_py.cluster.remote_queue import RemoteQueues
 from artemis_py.cluster.telling import Telling
-from artemis_py.core.queues.reference import Reference
 from artemis_py.core.runtime.carrier import Lane, PeerConnection
 from artemis_py.core.runtime.timers import Timer
 from artemis_py.errors import ProtocolError, Refusal
@@ -81,15 +78,18 @@ class Peer:
         self.formats: frozenset[str] = frozenset()
         """Formats of messages that the peer can read."""
         self.remotes: Final = RemoteQueues()
-        self.channel: OriginChannel | None = None
+        self.handover: Final = Outgoing(self, Lane.HANDOVER)
+        """Messages of queues that the peer takes from."""
+        self.copies: Final = Outgoing(self, Lane.COPIES)
+        """What waits for the peer in the queue of its own (`strict.StoreAndForward`)."""
+        self.incoming: Final = {lane: Incoming(self, lane) for lane in (Lane.HANDOVER, Lane.COPIES)}
+        self.has_copies: bool = False
+        """Whether the peer knows of subscriptions; an earlier version does not."""
         self.is_suspect: bool = False
         self.telling: Telling = Telling(self)
+        self._hearing: Final = Hearing(self)
         self.taking: Final[dict[LocalQueue, None]] = {}
         """Queues here that the peer takes from."""
-        self.to_confirm: int = 0
-        """Number of the last message received; 0 if all are confirmed or about to be."""
-        self.handed_over: int = 0
-        """Number of messages that the peer has confirmed."""
         self.taken: int = 0
         """Number of messages that were taken from the peer."""
         self.resyncs: int = 0
@@ -99,18 +99,20 @@ class Peer:
         self._their_marks: dict[int, int] | None = None
         self._is_synced = [False, False]
         """Whether this side's snapshot was told, and whether the peer's has come."""
-        self._their_channel: int | None = None
         self._records: list[Record] = []
         """What is to be told besides queues."""
-        self._to_send: Final[deque[int]] = deque()
-        """Numbers of messages that wait for room in the connection."""
-        self._sent = 0
-        """Number of the last message that was sent."""
         self._is_blocked = False
         self._batches = 0
+        """Number of batches of records that have come."""
+        self._applied = 0
+        """Number of the last of them that is in the store, with everything before it."""
         self._seen_due = False
-        self._was_held = False
-        """Whether a taker was held back by something that `may_claim` looks at."""
+        self._told = 0
+        """Number of batches of records that were sent."""
+        self._told_news = 0
+        """Number of the last of them that told of subscriptions."""
+        self._seen = 0
+        """Number of the last of them that the peer has applied."""
         self._heard_ms = 0
         self._spoke_ms = 0
         self._digest_ms = 0
@@ -125,50 +127,96 @@ class Peer:
         self.node_id = self.hello.node_id
         self.label = f"mesh:{self.hello.node_name}"
         self.formats = frozenset(self.hello.formats)
+        self.has_copies = COPIES in self.hello.features
         self.mesh.admit(self)
         self.state = PeerState.FENCING
         now_ms = self.mesh.now_ms
         self._heard_ms = self._spoke_ms = self._digest_ms = now_ms
         self._timer = self.mesh.timers.at(now_ms + self.mesh.config.call_timeout_ms, self._check_sync)
         # What the former connection has brought is not in the store before this.
-        self.mesh.storage.when_durable(self._fenced, self._store_failed)
+        self.mesh.storage.when_durable(self._fenced, self.store_failed)
 
     @property
     def is_dialled(self) -> bool:
         """Whether this broker made the connection."""
         return self._connection is not None and self._connection.is_dialled
 
+    @property
+    def is_up(self) -> bool:
+        """Whether messages may go to the peer, and come from it."""
+        return self.state is PeerState.UP
+
+    @property
+    def is_taking(self) -> bool:
+        """Whether further messages may be claimed for the peer."""
+        return self.state is PeerState.UP and not self.is_suspect
+
+    @property
+    def channel(self) -> OriginChannel | None:
+        """The channel of messages that are handed over; None as long as older ones are not settled."""
+        return self.handover.channel
+
+    @property
+    def forwarding(self) -> Outgoing:
+        """The lane of what waits for the peer in the queue of its own: an earlier version has one lane only."""
+        return self.copies if self.has_copies else self.handover
+
+    @property
+    def may_claim(self) -> bool:
+        """Whether messages may be handed over now."""
+        return self.handover.may_claim
+
+    @property
+    def handed_over(self) -> int:
+        """Number of messages that the peer has confirmed."""
+        return self.handover.confirmed + self.copies.confirmed
+
+    @property
+    def in_doubt(self) -> int:
+        """Number of messages that are claimed for the peer."""
+        return sum(len(each.channel.claims) for each in (self.handover, self.copies) if each.channel is not None)
+
     def _fenced(self) -> None:
         if self.state is PeerState.FENCING:
             self.state = PeerState.RESUMING
             self._marks_sent = True
-            self._say(ToldMarks(self.mesh.marks.of(self.node_id)))
+            self.say(ToldMarks(self.mesh.marks.of(self.node_id)))
             self._resume()
 
     def _resume(self) -> None:
         """Settle what was on its way to the peer, when both sides know that nothing else is."""
         if self.state is not PeerState.RESUMING or self._their_marks is None:
             return
-        self.channel = self.mesh.resume(self, self._their_marks)
-        self._sent = self.channel.next - 1
-        self.mesh.storage.when_durable(self._resumed, self._store_failed)
+        self.mesh.settle(self, self._their_marks)
+        for outgoing in self.lanes:
+            outgoing.begin(self.mesh.channel_to(self.node_id, outgoing.lane))
+        self.mesh.storage.when_durable(self._resumed, self.store_failed)
+
+    @property
+    def lanes(self) -> tuple[Outgoing, ...]:
+        """The lanes that both brokers know."""
+        return (self.handover, self.copies) if self.has_copies else (self.handover,)
 
     def _resumed(self) -> None:
         if self.state is not PeerState.RESUMING or self.channel is None or self._their_marks is None:
             return
         self.state = PeerState.SYNCING
-        unknown = [(id, 0) for id in self._their_marks if id != self.channel.id and not self.mesh.knows_channel(id)]
+        unknown = [(id, 0) for id in self._their_marks if not self.mesh.knows_channel(id)]
         if unknown:
-            self._say(Closed(tuple(unknown)))
-        self._say(Channel(self.channel.id, self.channel.next))
+            self.say(Closed(tuple(unknown)))
+        self.say(Channel(self.channel.id, self.channel.next))
+        if self.copies.channel is not None:
+            self.say(CopyChannel(self.copies.channel.id, self.copies.channel.next))
         self._begin_snapshot()
 
     def _begin_snapshot(self) -> None:
-        self._say(SnapshotBegin())
+        self.say(SnapshotBegin())
         for member in self.mesh.members.values():
             if member.node_id != self.node_id:
-                self._say(member.record)
-        self.telling.begin(list(self.mesh.locals()))
+                self.say(member.record)
+        self.telling.begin(list(self.mesh.locals()), list(self.mesh.interests.announced()))
+        for ended in self.mesh.shells.ended():
+            self.tell_ended(ended)
         self.mesh.mark(self)
 
     def _check_up(self) -> None:
@@ -203,9 +251,9 @@ class Peer:
             self._review_takers()
         if now_ms - self._digest_ms >= DIGEST_MS and self.telling.is_over:
             self._digest_ms = now_ms
-            self._say(self.telling.digest())
+            self.say(self.telling.digest())
         elif now_ms - self._spoke_ms >= config.check_period_ms // 3:
-            self._say(Seen(self._batches))
+            self.say(Seen(self._applied))
         self._plan_check()
 
     def _hear(self) -> None:
@@ -235,69 +283,58 @@ class Peer:
                     raise ProtocolError("marks are told once, first of all")
                 self._their_marks = dict(marks)
                 self._resume()
-            case Seen():
-                pass
+            case Seen(count):
+                self._note_seen(count)
             case _ if self._their_marks is None:
                 raise ProtocolError("marks come before any other record")
             case Closed(channels):
+                current = {each.channel for each in self.incoming.values()}
                 for id, _ in channels:
-                    if id != self._their_channel:
+                    if id not in current:
                         self.mesh.marks.forget(self.node_id, id)
             case Channel(id, number):
-                self._begin_channel(id, number)
+                self.incoming[Lane.HANDOVER].begin(id, number)
+            case CopyChannel(id, number):
+                self.incoming[Lane.COPIES].begin(id, number)
             case Member():
                 self.mesh.members.learn(record)
             case Resync():
                 self.resyncs += 1
                 self._begin_snapshot()
             case _:
-                self._process_queue(record)
+                self._hearing.process(record)
 
-    def _begin_channel(self, id: int, number: int) -> None:
-        self.mesh.marks.check(self.node_id, id)
-        if self.mesh.marks.get(self.node_id, id) + 1 != number:
-            raise ProtocolError(f"the channel continues with {number}, not behind the mark")
-        self._their_channel = id
+    def _note_seen(self, count: int) -> None:
+        if count > self._told:
+            raise ProtocolError(f"the peer has seen batch {count}, which was never sent")
+        self._seen = max(self._seen, count)
+        self.mesh.announcements.seen(self)
 
-    def _process_queue(self, record: Record) -> None:
-        """Process what the peer tells about one of its queues, or about one of ours."""
-        remote: RemoteQueue | None = None
-        match record:
-            case SnapshotBegin():
-                self.remotes.begin()
-            case SnapshotEnd(count, digest):
-                for gone in self.remotes.sweep():
-                    self.mesh.demand_changed(self, gone)
-                self._compare(count, digest)
-                self._is_synced[1] = True
-                self._check_up()
-            case Digest(count, digest):
-                self._compare(count, digest)
-            case Instance():
-                remote = self.remotes.add(record)
-            case Demand():
-                remote = self.remotes.set_demand(record)
-            case Gone():
-                remote = self.remotes.remove(record)
-            case Grant():
-                remote = self.remotes.grant(record)
-            case Ready(id, is_ready):
-                local = self.mesh.local_by_id(id)
-                told = None if local is None else local.told.get(self)
-                if local is not None and told is not None:
-                    told.is_ready = bool(is_ready)
-                    local.changed()
-        if remote is not None:
-            self._seen_due = True
-            self.mesh.mark(self)
-            if self.state is PeerState.UP:
-                self.mesh.demand_changed(self, remote)
+    @property
+    def told_news(self) -> int:
+        """Number of the last batch that told of subscriptions."""
+        return self._told_news
 
-    def _compare(self, count: int, digest: int) -> None:
-        if (count, digest) != (self.remotes.count, self.remotes.digest):
-            self.resyncs += 1
-            self.mesh.tables_differ(self)
-            self._say(Resync())
+    @property
+    def seen(self) -> int:
+        """Number of the last batch that the peer has applied."""
+        return self._seen
+
+    def news_came(self) -> None:
+        """Tell the peer, when what it has told is in the store, that it is known here."""
+        self._seen_due = True
+        self.mesh.mark(self)
+
+    def synced(self) -> None:
+        """Note that the peer has told all that it has."""
+        self._is_synced[1] = True
+        self._check_up()
+
+    def tables_differ(self) -> None:
+        """Ask the peer to tell everything again."""
+        self.resyncs += 1
+        self.mesh.tables_differ(self)
+        self.say(Resync())
 
     # -- messages in -------------------------------------------------------------------------------------------
 
@@ -312,115 +349,70 @@ class Peer:
             self.close(str(error))
 
     def _take(self, lane: Lane, number: int, content: bytes) -> None:
-        marks = self.mesh.marks
-        channel = self._their_channel
-        if channel is None or lane is not Lane.HANDOVER:
+        incoming = self.incoming.get(lane)
+        if incoming is None:
             raise ProtocolError("a message came before its channel")
-        mark = marks.get(self.node_id, channel)
-        if number > mark + 1:
-            raise ProtocolError(f"message {number} came after {mark}")
-        if number == mark + 1:
-            self.mesh.arrivals.take(self, decode_envelope(content, self.mesh.formats))
-            marks.set(self.node_id, channel, number)
+        if incoming.is_new(number):
+            self.mesh.arrivals.take(self, lane, decode_envelope(content, self.mesh.formats))
+            incoming.taken(number)
             self.taken += 1
-        self.to_confirm = number
+        incoming.to_confirm = number
         self.mesh.mark(self)
 
-    def _confirm(self, number: int) -> None:
+    def confirm(self, lane: Lane, number: int) -> None:
+        """Tell the peer that everything up to a number is in the store."""
         if self.state is not PeerState.CLOSED and self._connection is not None:
-            self._connection.accept(Lane.HANDOVER, number)
+            self._connection.accept(lane, number)
 
     # -- messages out ------------------------------------------------------------------------------------------
 
     @property
-    def may_claim(self) -> bool:
-        """Whether messages may be claimed for the peer now."""
-        channel = self.channel
-        allowed = (
-            self.state is PeerState.UP
-            and not self.is_suspect
-            and not self._to_send
-            and channel is not None
-            and channel.bytes_claimed < self.mesh.config.confirmation_window_size_bytes
-        )
-        if not allowed:
-            self._was_held = True
-        return allowed
+    def can_send(self) -> bool:
+        """Whether the connection has room."""
+        return self._connection is not None and not self._is_blocked and self.state is PeerState.UP
+
+    def send(self, lane: Lane, number: int, content: bytes) -> None:
+        """Send a message."""
+        assert self._connection is not None
+        self._spoke_ms = self.mesh.now_ms
+        self._is_blocked = not self._connection.send(lane, number, content)
+
+    def review_lane(self, outgoing: Outgoing) -> None:
+        """Let consumers that were held back look again."""
+        outgoing.was_held = False
+        if outgoing is self.handover:
+            for local in self.taking:
+                local.changed()
+        if outgoing is self.forwarding:
+            self.mesh.go_on_forwarding(self)
 
     def _review_takers(self) -> None:
-        """Let takers that were held back look again."""
-        self._was_held = False
-        for local in self.taking:
-            local.changed()
-        self.mesh.go_on_forwarding(self)
-
-    def claim(self, reference: Reference) -> None:
-        """Claim a message; it is sent when the claim is in the store."""
-        assert self.channel is not None
-        if not self.channel.fresh:
-            self.mesh.claiming.append(self)
-        self.channel.add(reference)
-
-    def save_claims(self) -> None:
-        """Store the claims of this iteration, and send the messages after that."""
-        channel = self.channel
-        if channel is None or not channel.fresh:
-            return
-        numbers = channel.save_fresh()
-        self.mesh.storage.when_durable(partial(self._send, numbers), self._store_failed)
-
-    def _send(self, numbers: list[int]) -> None:
-        if self.state is PeerState.UP:
-            self._to_send.extend(numbers)
-            self._pump()
-
-    def _pump(self) -> None:
-        """Send messages while the connection has room."""
-        connection, channel = self._connection, self.channel
-        if connection is None or channel is None:
-            return
-        while self._to_send and not self._is_blocked and self.state is PeerState.UP:
-            number = self._sent = self._to_send.popleft()
-            reference = channel.claims[number]
-            address, queue = target_of(reference)
-            envelope = Envelope(
-                reference.message,
-                address,
-                queue,
-                reference.delivery_count,
-                reference.was_acquired,
-                (*path_of(reference.message), self.mesh.node_id),
-            )
-            self._spoke_ms = self.mesh.now_ms
-            self._is_blocked = not connection.send(Lane.HANDOVER, number, encode_envelope(envelope))
-        if self._was_held and not self._to_send:
-            self._review_takers()
+        for outgoing in self.lanes:
+            self.review_lane(outgoing)
 
     def accepted(self, lane: Lane, number: int) -> None:
         """Remove messages that the peer has; see `PeerListener`."""
-        channel = self.channel
-        if self.state is not PeerState.UP or channel is None or lane is not Lane.HANDOVER:
+        outgoing = {each.lane: each for each in self.lanes}.get(lane)
+        if self.state is not PeerState.UP or outgoing is None:
             return
         self._hear()
-        if number > self._sent:
-            self.close(f"message {number} was confirmed, and never sent")
-            return
-        before = channel.freed
-        channel.free(number)
-        self.handed_over += max(channel.freed - before, 0)
-        if self._was_held:
-            self._review_takers()
+        try:
+            outgoing.accepted(number)
+        except ProtocolError as error:
+            self.close(str(error))
 
     def has_room(self) -> None:
         """Continue to send; see `PeerListener`."""
         if self.state is not PeerState.CLOSED:
             self._is_blocked = False
-            self._pump()
+            for outgoing in self.lanes:
+                outgoing.pump()
             self.mesh.mark(self)
 
     # -- records out -------------------------------------------------------------------------------------------
 
-    def _say(self, record: Record) -> None:
+    def say(self, record: Record) -> None:
+        """Tell a record at the end of this iteration."""
         self._records.append(record)
         self.mesh.mark(self)
 
@@ -428,38 +420,53 @@ class Peer:
         """Tell what has changed in this iteration, and plan to confirm what came; True: there is more to tell."""
         if self.state is PeerState.CLOSED or self._connection is None:
             return False
-        if self.to_confirm:
-            number, self.to_confirm = self.to_confirm, 0
-            self.mesh.storage.when_durable(partial(self._confirm, number), self._store_failed)
+        for incoming in self.incoming.values():
+            incoming.plan_confirmation()
         if self._is_blocked:
             return False
         records, self._records = self._records, []
+        count = len(records)
         if self.state in (PeerState.SYNCING, PeerState.UP):
             if self.telling.compose(records):
                 self._is_synced[0] = True
+        has_news = any(isinstance(each, Interest | SharedInstance) for each in records[count:])
         if self._seen_due:
             self._seen_due = False
-            records.append(Seen(self._batches))
+            # What the peer was promised to be known must not be forgotten by a crash.
+            self.mesh.storage.when_durable(partial(self._say_seen, self._batches), self.store_failed)
         if records:
             self._spoke_ms = self.mesh.now_ms
+            self._told += 1
+            if has_news:
+                self._told_news = self._told
             self._is_blocked = not self._connection.send_control(encode(records))
             self._check_up()
         return not self.telling.is_over and not self._is_blocked
 
+    def _say_seen(self, batch: int) -> None:
+        self._applied = batch
+        if self.state in (PeerState.SYNCING, PeerState.UP):
+            self.say(Seen(batch))
+
+    def tell_ended(self, ended: Ended) -> None:
+        """Tell that a subscription was ended."""
+        if self.state in (PeerState.SYNCING, PeerState.UP) and self.has_copies:
+            self.say(ended)
+
     def tell_member(self, member: Member) -> None:
         """Tell about a member that was not known when the snapshot was told."""
         if self.state in (PeerState.SYNCING, PeerState.UP) and member.node_id != self.node_id:
-            self._say(member)
+            self.say(member)
 
-    def tell_later(self, local: LocalQueue) -> None:
-        """Tell about a queue at the end of this iteration."""
+    def tell_later(self, local: LocalQueue | Announced) -> None:
+        """Tell about a queue, or about subscriptions, at the end of this iteration."""
         if self.state in (PeerState.SYNCING, PeerState.UP):
             self.telling.add(local)
             self.mesh.mark(self)
 
     # -- the end -----------------------------------------------------------------------------------------------
 
-    def _store_failed(self, reason: str) -> None:
+    def store_failed(self, reason: str) -> None:
         self.close(f"the store has failed: {reason}")
 
     def close(self, reason: str, is_duplicate: bool = False) -> None:
@@ -476,7 +483,8 @@ class Peer:
         self.state = PeerState.CLOSED
         if self._timer is not None:
             self._timer.cancel()
-        self._to_send.clear()
+        for outgoing in (self.handover, self.copies):
+            outgoing.end()
         self.telling.clear()
         for local in self.mesh.locals():
             if self in local.told or self in local.takers:

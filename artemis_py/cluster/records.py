@@ -119,6 +119,46 @@ class Instance(Record):
 
 
 @frozen
+class SharedInstance(Instance):
+    """The queue of a subscription that clients of several nodes may share."""
+
+    number: ClassVar[int] = 26
+    flags: int
+    """1: it is durable. 2: clients of the sender subscribed to it, or an administrator made it; without this flag the
+    sender only collects for other nodes."""
+
+    DURABLE: ClassVar[int] = 1
+    ROOT: ClassVar[int] = 2
+
+    @property
+    def is_durable(self) -> bool:
+        """Whether the subscription outlives a restart."""
+        return self.flags & self.DURABLE != 0
+
+    @property
+    def is_root(self) -> bool:
+        """Whether the subscription exists because of the sender."""
+        return self.flags & self.ROOT != 0
+
+
+@frozen
+class Interest(Record):
+    """What subscriptions of one address, or of a pattern of addresses, want of what is published at other nodes."""
+
+    number: ClassVar[int] = 23
+    id: int
+    node: str
+    """Id of the node that has the subscriptions: the sender, or one behind it."""
+    distance: int
+    """How many nodes away from the receiver that node is; 1: it is the sender."""
+    pattern: str
+    wants: Texts
+    """Selectors of the subscriptions; None: some have none, or there are too many."""
+    durable: Texts
+    """Those of durable subscriptions; None as above, empty: there are no durable ones."""
+
+
+@frozen
 class Demand(Record):
     """What the consumers of an instance could take."""
 
@@ -166,6 +206,15 @@ class Grant(Record):
 
 
 @frozen
+class Ended(Record):
+    """A shared subscription was ended by a client of the sender, or of another node; `ended_ms` is when."""
+
+    number: ClassVar[int] = 50
+    queue: str
+    ended_ms: int
+
+
+@frozen
 class ToldMarks(Record):
     """The sender has durably taken messages of each of these channels up to the number; nothing else comes first."""
 
@@ -190,6 +239,15 @@ class Channel(Record):
     next: int
 
 
+@frozen
+class CopyChannel(Record):
+    """The same for copies."""
+
+    number: ClassVar[int] = 83
+    id: int
+    next: int
+
+
 _KINDS: Final[tuple[type[Record], ...]] = (
     SnapshotBegin,
     SnapshotEnd,
@@ -198,13 +256,17 @@ _KINDS: Final[tuple[type[Record], ...]] = (
     Resync,
     Member,
     Instance,
+    SharedInstance,
+    Interest,
     Demand,
     Gone,
     Ready,
     Grant,
+    Ended,
     ToldMarks,
     Closed,
     Channel,
+    CopyChannel,
 )
 _BY_NUMBER: Final = {kind.number: kind for kind in _KINDS}
 _FIELDS: Final = {kind: tuple([(each.name, each.type) for each in fields(kind)]) for kind in _KINDS}

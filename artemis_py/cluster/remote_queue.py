@@ -7,7 +7,7 @@ agree: nothing here can drift.
 from collections.abc import Iterator
 from typing import Final
 
-from artemis_py.cluster.records import Demand, Gone, Grant, Instance, encode_one, hash_of
+from artemis_py.cluster.records import Demand, Gone, Grant, Instance, Interest, encode_one, hash_of
 from artemis_py.errors import ProtocolError
 
 MAX_QUEUES: Final = 2_000_000
@@ -39,6 +39,10 @@ class RemoteQueues:
         self._queues: Final[dict[int, RemoteQueue]] = {}
         self._ids: Final[dict[tuple[str, str], int]] = {}
         """Ids by address and queue."""
+        self.interests: Final[dict[int, Interest]] = {}
+        """What subscriptions want, by id."""
+        self._untold: Final[dict[int, None]] = {}
+        """Interests that the running snapshot has not repeated."""
         self.digest: int = 0
         self.count: int = 0
 
@@ -58,6 +62,7 @@ class RemoteQueues:
         """Begin a snapshot."""
         for remote in self._queues.values():
             remote.is_told = False
+        self._untold.update(dict.fromkeys(self.interests))
 
     def sweep(self) -> list[RemoteQueue]:
         """End a snapshot; return what it did not repeat, and is forgotten."""
@@ -65,6 +70,34 @@ class RemoteQueues:
         for remote in gone:
             self._remove(remote)
         return gone
+
+    def sweep_interests(self) -> list[Interest]:
+        """End a snapshot; return what subscriptions wanted, and is forgotten."""
+        gone = [self.remove_interest(id) for id in list(self._untold)]
+        self._untold.clear()
+        return gone
+
+    def add_interest(self, interest: Interest) -> None:
+        """Note what subscriptions want. Raises ProtocolError."""
+        known = self.interests.get(interest.id)
+        if known is None:
+            if len(self.interests) >= MAX_QUEUES:
+                raise ProtocolError(f"the peer tells of more than {MAX_QUEUES} addresses with subscriptions")
+        elif (known.node, known.pattern) != (interest.node, interest.pattern):
+            raise ProtocolError(f"the peer gives the subscriptions of '{known.pattern}' another address")
+        else:
+            self.remove_interest(interest.id)
+        self.interests[interest.id] = interest
+        self._untold.pop(interest.id, None)
+        self.count += 1
+        self.digest ^= digest_of_interest(interest)
+
+    def remove_interest(self, id: int) -> Interest:
+        """Forget what subscriptions wanted, and return it."""
+        interest = self.interests.pop(id)
+        self.count -= 1
+        self.digest ^= digest_of_interest(interest)
+        return interest
 
     def add(self, instance: Instance) -> RemoteQueue:
         """Note a queue, or what has changed about it. Raises ProtocolError."""
@@ -124,3 +157,8 @@ class RemoteQueues:
 def digest_of(instance: Instance, demand: Demand) -> int:
     """Return the part that a queue has in the digest."""
     return hash_of(encode_one(instance) + encode_one(demand))
+
+
+def digest_of_interest(interest: Interest) -> int:
+    """Return the part that the subscriptions of an address have in the digest."""
+    return hash_of(encode_one(interest))

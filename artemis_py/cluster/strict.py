@@ -6,10 +6,12 @@ goes over the same channel as messages that are handed over, in the same way. It
 
 from typing import TYPE_CHECKING, Final
 
+from artemis_py.cluster.envelope import PATH
 from artemis_py.core.messages.message import Message
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.queues.attaching import attach, detach
 from artemis_py.core.queues.consumer import Consumer, ConsumerOptions, Sink
+from artemis_py.core.queues.outcomes import REJECTED
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.queues.reference import Reference
 from artemis_py.core.queues.rules.guard import Guard
@@ -21,21 +23,39 @@ if TYPE_CHECKING:
     from artemis_py.cluster.peer import Peer
 
 TARGET: Final = "mesh-target"
-"""Property of a message that waits for another node: address and queue there, separated by a line feed."""
+"""Property of a message that waits for another node: address and queue there, separated by a line feed. A third line
+says that the queue is that of a shared subscription."""
+
+COPY: Final = "mesh-copy"
+"""Property of a copy that waits for another node: the nodes that it is for, separated by commas."""
+DURABLE: Final = "mesh-durable"
+"""Property of a copy of a durable message that only subscriptions which are not durable want."""
+DUE: Final = "mesh-due"
+"""Property of a copy: delivery time of its message, which counts where the copy arrives."""
+
+MAX_UNSTORED: Final = 10_000
+"""Copies that are not durable and wait for a node while it is away; further ones are dropped. Nobody knows whether the
+subscriptions will be there when the node is back."""
 
 UNLIMITED: Final = 1 << 40
 """Credit of the consumer that sends what waits: the window of the channel is the limit."""
 
 
-def target_of(reference: Reference) -> tuple[str, str]:
-    """Return address and name of the queue that a message is for at the peer."""
+def target_of(reference: Reference) -> tuple[str, str, bool]:
+    """Return address and name of the queue that a message is for at the peer, and whether subscribers share it.
+
+    A copy is for no particular queue.
+    """
     queue = reference.queue
     extra = reference.message.extra
-    target = extra.get(TARGET) if queue.internal and extra is not None else None
-    if isinstance(target, str):
-        address, _, name = target.partition("\n")
-        return address, name
-    return queue.address.name, queue.name
+    if queue.internal and extra is not None:
+        if COPY in extra:
+            return reference.message.address, "", False
+        target = extra.get(TARGET)
+        if isinstance(target, str):
+            address, name, *rest = target.split("\n")
+            return address, name, bool(rest)
+    return queue.address.name, queue.name, queue.routing_type is RoutingType.MULTICAST
 
 
 class StoreAndForward(Sink):
@@ -44,6 +64,11 @@ class StoreAndForward(Sink):
     def __init__(self, mesh: "Mesh", node_id: str) -> None:
         self.name: Final = f"{mesh.domain.options.internal_naming_prefix}sf.{mesh.config.name}.{node_id}"
         self._mesh: Final = mesh
+        self.dropped: int = 0
+        """Number of copies that were dropped because the node was away for long."""
+        self._node_id: Final = node_id
+        self._unstored = 0
+        """Number of copies that were kept since the node has left, and are not durable."""
         self._consumer: Consumer | None = None
         self._peer: Peer | None = None
 
@@ -52,24 +77,61 @@ class StoreAndForward(Sink):
         """The queue, if anything has ever waited."""
         return self._mesh.domain.queues.get(self.name)
 
-    def put(self, message: Message, address: str, queue: str) -> None:
+    def put(self, message: Message, address: str, queue: str, is_shared: bool = False) -> None:
         """Keep a message for the node, as durable as everything of this iteration."""
-        domain = self._mesh.domain
+        copy = self._copy(message)
+        copy.set_extra(TARGET, f"{address}\n{queue}" + ("\nshared" if is_shared else ""))
+        waiting = self._waiting()
+        copy.origin = waiting.address
+        waiting.adopt(copy)
+
+    def put_copy(self, message: Message, nodes: tuple[str, ...], durable: bool, path: tuple[str, ...] = ()) -> None:
+        """Keep a copy of a message for subscriptions of some nodes: this one, or those behind it.
+
+        It counts for the address of the message, so what waits here holds that address' producers back as well.
+        """
+        if self._peer is None and not (durable and message.durable):
+            if self._unstored >= MAX_UNSTORED:
+                self.dropped += 1
+                if self.dropped == 1:
+                    text = f"{MAX_UNSTORED} copies wait for node {self._node_id}, which is away"
+                    self._mesh.not_copied(message, text)
+                return
+            self._unstored += 1
+        copy = self._copy(message)
+        extra = {} if copy.extra is None else copy.extra
+        for name in (TARGET, DURABLE, DUE, PATH):
+            extra.pop(name, None)
+        extra[COPY] = ",".join(nodes)
+        if path:
+            extra[PATH] = ",".join(path)
+        if message.durable and not durable:
+            copy.durable = False
+            extra[DURABLE] = True
+        if message.delivery_time_ms:
+            extra[DUE] = message.delivery_time_ms
+        copy.extra = extra
+        waiting = self._waiting()
+        copy.origin = waiting.address if message.origin is None else message.origin
+        waiting.adopt(copy)
+
+    def _copy(self, message: Message) -> Message:
         copy = message.copy(message.address)
-        copy.id = domain.dispatcher.numbers.new_message_id()
+        copy.id = self._mesh.domain.dispatcher.numbers.new_message_id()
         copy.expires_ms = message.expires_ms
         copy.routing_type = message.routing_type
         copy.stored_first = message.stored_first
-        copy.set_extra(TARGET, f"{address}\n{queue}")
+        return copy
+
+    def _waiting(self) -> Queue:
+        """Return the queue, which is made when the first message waits."""
         waiting = self.queue
-        if waiting is None:
-            waiting = self._create()
-        copy.origin = waiting.address
-        waiting.adopt(copy)
+        return self._create() if waiting is None else waiting
 
     def connected(self, peer: "Peer") -> None:
         """Send what waits, and what comes."""
         self._peer = peer
+        self._unstored = self.dropped = 0
         self.refresh()
 
     def disconnected(self) -> None:
@@ -89,16 +151,21 @@ class StoreAndForward(Sink):
             self._consumer = Consumer(self._mesh.domain.new_id(), queue, self, ConsumerOptions(), peer.label)
             attach(self._consumer)
             self._consumer.grant(UNLIMITED)
-        if peer.may_claim:
+        if peer.forwarding.may_claim:
             self._consumer.unblock()
 
     def deliver(self, reference: Reference) -> None:
         """Claim a message for the node."""
-        peer = self._peer
-        if peer is not None:
-            peer.claim(reference)
-            if not peer.may_claim and self._consumer is not None:
-                self._consumer.block()
+        peer, consumer = self._peer, self._consumer
+        if peer is None or consumer is None:
+            return
+        if reference.message.format.name not in peer.formats:
+            # The node cannot read it, and would end the connection.
+            consumer.refuse(reference, REJECTED)
+            return
+        peer.forwarding.claim(reference)
+        if not peer.forwarding.may_claim:
+            consumer.block()
 
     def drained(self) -> None:
         """Do nothing: it never drains."""
@@ -144,7 +211,7 @@ class Turns(Guard):
         self._turn = (self._turn + 1) % (len(nodes) + 1)
         if self._turn == len(nodes):
             return super().admit(queue, reference)
-        mesh.forward_to(nodes[self._turn]).put(message, queue.address.name, queue.name)
+        mesh.forward_to(nodes[self._turn]).put(message, queue.address.name, queue.name, self._local.is_shared)
         # It is counted where it arrives.
         queue.messages_added -= 1
         queue.messages_replaced -= 1

@@ -215,7 +215,7 @@ class Taker(Sink):
         """Claim a message for the peer."""
         self.remote.handed += 1
         self._waits.pop(reference.sequence, None)
-        self.peer.claim(reference)
+        self.peer.handover.claim(reference)
         if not self.peer.may_claim:
             self.consumer.block()
 

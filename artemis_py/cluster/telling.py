@@ -2,9 +2,10 @@
 
 from typing import TYPE_CHECKING, Final
 
+from artemis_py.cluster.interests import Announced
 from artemis_py.cluster.local_queue import LocalQueue, Told
 from artemis_py.cluster.records import Digest, Gone, Grant, Ready, Record, SnapshotEnd
-from artemis_py.cluster.remote_queue import digest_of
+from artemis_py.cluster.remote_queue import digest_of, digest_of_interest
 
 if TYPE_CHECKING:
     from artemis_py.cluster.peer import Peer
@@ -20,12 +21,12 @@ class Telling:
         self.is_snapshot: bool = False
         """Whether a snapshot is being told."""
         self._peer: Final = peer
-        self._untold: Final[dict[int, LocalQueue]] = {}
-        """Queues that the peer is to be told of, by id."""
+        self._untold: Final[dict[int, LocalQueue | Announced]] = {}
+        """Queues and subscriptions that the peer is to be told of, by id."""
         self._digest: int = 0
         self._count: int = 0
 
-    def begin(self, queues: list[LocalQueue]) -> None:
+    def begin(self, queues: list[LocalQueue], interests: list[Announced]) -> None:
         """Tell everything, from the beginning."""
         self.is_snapshot = True
         self._count = self._digest = 0
@@ -34,10 +35,13 @@ class Telling:
             if told is not None:
                 told.instance = None
             self._untold[local.id] = local
+        for announced in interests:
+            announced.told.pop(self._peer, None)
+            self._untold[announced.id] = announced
 
-    def add(self, local: LocalQueue) -> None:
-        """Tell about a queue at the end of this iteration."""
-        self._untold[local.id] = local
+    def add(self, changed: LocalQueue | Announced) -> None:
+        """Tell about a queue, or about subscriptions, at the end of this iteration."""
+        self._untold[changed.id] = changed
 
     def clear(self) -> None:
         """Tell nothing more: the peer is gone."""
@@ -55,7 +59,11 @@ class Telling:
     def compose(self, records: list[Record]) -> bool:
         """Add what is to be told in this iteration; return whether the snapshot ended."""
         for id in list(self._untold)[:QUEUES_PER_TURN]:
-            self.tell(records, self._untold.pop(id))
+            changed = self._untold.pop(id)
+            if isinstance(changed, Announced):
+                self.tell_interest(records, changed)
+            else:
+                self.tell(records, changed)
         if not self.is_snapshot or self._untold:
             return False
         self.is_snapshot = False
@@ -65,6 +73,8 @@ class Telling:
     def tell(self, records: list[Record], local: LocalQueue) -> None:
         """Add what has changed about a queue since the peer was told last."""
         peer = self._peer
+        if local.is_shared and not peer.has_copies:
+            return
         told = local.told.get(peer)
         if local.is_closed:
             if told is not None:
@@ -92,6 +102,25 @@ class Telling:
         if taker is not None and taker.is_ready != taker.remote.told_ready:
             taker.remote.told_ready = taker.is_ready
             records.append(Ready(taker.remote.instance.id, int(taker.is_ready)))
+
+    def tell_interest(self, records: list[Record], announced: Announced) -> None:
+        """Add what has changed about the subscriptions of an address."""
+        peer = self._peer
+        told = announced.told.get(peer)
+        record = peer.mesh.interests.record_for(peer, announced)
+        if record == told:
+            return
+        if told is not None:
+            self._count -= 1
+            self._digest ^= digest_of_interest(told)
+        if record is None:
+            announced.told.pop(peer, None)
+            records.append(Gone(announced.id))
+            return
+        announced.told[peer] = record
+        self._count += 1
+        self._digest ^= digest_of_interest(record)
+        records.append(record)
 
     def _tell_gone(self, records: list[Record], local: LocalQueue, told: Told) -> None:
         if told.instance is not None and told.demand is not None:

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from tests.cluster.simulation import Simulation
 
 CONTROL, MESSAGE, ACCEPT, HELLO, CLOSE = range(5)
-HEAD = Struct(">BQ")
+HEAD = Struct(">BBQ")
+LANES = list(Lane)
 
 
 class End:
@@ -46,14 +47,15 @@ class End:
         return True
 
     def send(self, lane: Lane, number: int, message: bytes) -> bool:
-        assert lane is Lane.HANDOVER
         self.messages_sent += 1
         self.link.simulation.transfers += 1
-        self._send(MESSAGE, number, message)
+        if lane is Lane.COPIES:
+            self.link.simulation.copies += 1
+        self._send(MESSAGE, number, message, lane)
         return True
 
     def accept(self, lane: Lane, number: int) -> None:
-        self._send(ACCEPT, number, b"")
+        self._send(ACCEPT, number, b"", lane)
 
     def close(self, reason: str, is_duplicate: bool = False) -> None:
         if self.is_open:
@@ -64,14 +66,14 @@ class End:
         self.hello = hello
         self._send(HELLO, 0, b"")
 
-    def _send(self, kind: int, number: int, content: bytes) -> None:
+    def _send(self, kind: int, number: int, content: bytes, lane: Lane = Lane.HANDOVER) -> None:
         if not self.is_open or self.link.is_cut:
             return
         simulation = self.link.simulation
         delay_ms = simulation.delay(self.link.id, self.is_dialled, self.sent)
         self.sent += 1
         self.last_ms = max(self.last_ms, simulation.now + delay_ms)
-        frame = HEAD.pack(kind, number) + content
+        frame = HEAD.pack(kind, LANES.index(lane), number) + content
         simulation.at(self.last_ms, lambda: self.other.arrive(frame, self))
 
     def arrive(self, frame: bytes, sender: "End") -> None:
@@ -87,7 +89,7 @@ class End:
     def _process(self, frame: bytes, sender: "End") -> None:
         if not self.is_open:
             return
-        kind, number = HEAD.unpack_from(frame)
+        kind, lane, number = HEAD.unpack_from(frame)
         content = frame[HEAD.size :]
         if kind == HELLO:
             self._open(sender.hello)
@@ -97,9 +99,9 @@ class End:
             if kind == CONTROL:
                 self.listener.control(content)
             elif kind == MESSAGE:
-                self.listener.message(Lane.HANDOVER, number, content)
+                self.listener.message(LANES[lane], number, content)
             else:
-                self.listener.accepted(Lane.HANDOVER, number)
+                self.listener.accepted(LANES[lane], number)
 
     def _open(self, hello: Mapping[str, object]) -> None:
         try:

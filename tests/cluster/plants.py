@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from functools import partial
 
-from artemis_py.cluster.claims import OriginChannel
 from artemis_py.cluster.hello import Hello
+from artemis_py.cluster.lanes import Outgoing
 from artemis_py.cluster.local_queue import LocalQueue
 from artemis_py.cluster.marks import Marks
 from artemis_py.cluster.mesh import Mesh
@@ -13,7 +13,7 @@ from artemis_py.cluster.records import Demand, Record
 from artemis_py.cluster.telling import Telling
 from artemis_py.core.messages.message import MessageFormat
 from artemis_py.core.routing.domain import Domain
-from artemis_py.core.runtime.carrier import PeerConnection
+from artemis_py.core.runtime.carrier import Lane, PeerConnection
 from artemis_py.core.settings.cluster_config import ClusterConfig
 from tests.cluster.node import FORMATS
 from tests.cluster.simulation import MeshMaker
@@ -67,9 +67,16 @@ class EarlySend(Planted):
     """A message is sent before its claim is in the store."""
 
     class peer_class(Peer):
-        def save_claims(self) -> None:
-            if self.channel is not None and self.channel.fresh:
-                self._send(self.channel.save_fresh())
+        def __init__(self, mesh: Mesh, number: int) -> None:
+            super().__init__(mesh, number)
+
+            class Early(Outgoing):
+                def save_claims(self) -> None:
+                    if self.channel is not None and self.channel.fresh:
+                        self.send(self.channel.save_fresh())
+
+            self.handover = Early(self, Lane.HANDOVER)  # type: ignore[misc]
+            self.copies = Early(self, Lane.COPIES)  # type: ignore[misc]
 
 
 class EarlyConfirmation(Planted):
@@ -77,9 +84,10 @@ class EarlyConfirmation(Planted):
 
     class peer_class(Peer):
         def flush(self) -> bool:
-            if self.to_confirm:
-                number, self.to_confirm = self.to_confirm, 0
-                self._confirm(number)
+            for incoming in self.incoming.values():
+                if incoming.to_confirm:
+                    number, incoming.to_confirm = incoming.to_confirm, 0
+                    incoming.confirm(number)
             return super().flush()
 
 
@@ -106,11 +114,11 @@ class ForgottenMarks(Planted):
 class UnsettledChannel(Planted):
     """After a break nothing comes back that the peer does not have."""
 
-    def resume(self, peer: Peer, marks: object) -> OriginChannel:
-        current = self._current.get(peer.node_id)
-        if current is not None:
-            current.free(current.next - 1)
-        return super().resume(peer, marks)  # type: ignore[arg-type]
+    def settle(self, peer: Peer, marks: Mapping[int, int]) -> None:
+        for (node_id, _), current in self._current.items():
+            if node_id == peer.node_id:
+                current.free(current.next - 1)
+        super().settle(peer, marks)
 
 
 class SilentChange(Planted):

@@ -35,6 +35,8 @@ class Simulation:
         self.consumer_count = 0
         self.transfers = 0
         """Messages that went from one node to another."""
+        self.copies = 0
+        """Those among them that were copies for subscriptions."""
         self.dials = 0
         self.live_links: set[Link] = set()
         self.all_links: list[Link] = []

@@ -1,11 +1,15 @@
 """A router: chooses the bindings of an address that get a message."""
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from mypy_extensions import mypyc_attr
 
 from artemis_py.core.addresses.binding import Binding
 from artemis_py.core.messages.message import Message
+
+if TYPE_CHECKING:
+    from artemis_py.core.addresses.address import Address
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -31,6 +35,15 @@ class Router:
     def select_special(self, message: Message) -> list[Binding]:
         """Choose those bindings among them that supersede others or take messages of any type."""
         return []
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class RemoteBindings:
+    """Destinations at other brokers, asked when a router is made, so that they cost nothing for each message."""
+
+    def bindings(self, address: "Address") -> list[Binding]:
+        """Return what gets messages of an address, besides everything that is bound to it here."""
+        raise NotImplementedError
 
 
 RouterMaker = Callable[[list[list[Binding]], Router | None], Router]

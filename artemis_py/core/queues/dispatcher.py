@@ -10,6 +10,7 @@ from artemis_py.core.queues.reference import Reference
 from artemis_py.core.queues.storage import UNLIMITED, Scratch, Storage
 from artemis_py.core.queues.watching import TurnListener, Watcher
 from artemis_py.core.runtime.accounts import MemoryAccount, tables_limit
+from artemis_py.core.runtime.announcement import Announcements
 from artemis_py.core.runtime.background import BackgroundWork
 from artemis_py.core.runtime.meter import Meter
 from artemis_py.core.runtime.numbers import Numbers
@@ -115,6 +116,8 @@ class Dispatcher:
         """Queues that have consumers waiting for such references."""
         self.turn_listener: TurnListener | None = None
         """Told when all queues of an iteration were served; None if this broker belongs to no mesh."""
+        self.announcements: Announcements = Announcements()
+        """What answers wait for besides the store; empty if this broker belongs to no mesh."""
 
     def check_tables(self, what: str, parts: int = TABLES_PARTS) -> None:
         """Raise LimitExceeded if a client may not have one more of `what`, for example an address or a queue.

@@ -11,6 +11,13 @@ class Watcher:
         """Note the change; called often, and from within dispatch, so nothing may be delivered, added or removed."""
         raise NotImplementedError
 
+    def gives_up(self, is_forced: bool) -> bool:
+        """Note that the clients of this broker have ended a subscription; True: other nodes still need its queue.
+
+        `is_forced`: each node counts its own subscribers, and the last one here has left.
+        """
+        raise NotImplementedError
+
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class TurnListener:

@@ -6,7 +6,7 @@ when the bindings of any wildcard address have changed. One version number cover
 
 from artemis_py.core.addresses.address import Address
 from artemis_py.core.addresses.binding import Binding
-from artemis_py.core.addresses.router import Router, RouterMaker
+from artemis_py.core.addresses.router import RemoteBindings, Router, RouterMaker
 from artemis_py.core.names.syntax import RESERVED, WildcardSyntax, WildcardTrie
 from artemis_py.core.routing.routes import make_routes
 from artemis_py.core.runtime.meter import Meter
@@ -26,6 +26,8 @@ class Routers:
         """Number of changes of wildcard addresses' bindings: a router made from an older version is out of date."""
         self.forwarding: int = 0
         """Number of bindings in the domain that send messages on: diverts."""
+        self.remote: RemoteBindings | None = None
+        """Destinations at other brokers; None if this broker belongs to no mesh."""
         self._syntax: WildcardSyntax = syntax
         self._meter: Meter = meter
         self._trie: WildcardTrie[Address] = WildcardTrie(syntax)
@@ -46,6 +48,8 @@ class Routers:
         router = address.router
         if router is None or router.is_stale or router.wildcard_version != self.version:
             bound = self._bound(address)
+            if self.remote is not None:
+                bound.append(self.remote.bindings(address))
             maker = address.make_router
             router = make_routes(bound, router) if maker is None else maker(bound, router)
             router.wildcard_version = self.version
@@ -53,6 +57,10 @@ class Routers:
             address.router = router
             self._meter.work += sum([len(bindings) for bindings in bound]) // BINDINGS_PER_UNIT
         return router
+
+    def remote_changed(self) -> None:
+        """Have all routers made again when they are needed, because destinations at other brokers have changed."""
+        self.version += 1
 
     def replace(self, address: Address, maker: RouterMaker) -> None:
         """Have routers of another kind decide where the messages of an address go."""

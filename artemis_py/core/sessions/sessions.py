@@ -11,7 +11,7 @@ from artemis_py.core.routing.domain import Domain
 from artemis_py.core.runtime.access import OpenAccess, Subject
 from artemis_py.core.sessions.inlet import Endpoint
 from artemis_py.core.sessions.session import Session
-from artemis_py.core.sessions.subscriptions import Subscription, delete_queue, goes
+from artemis_py.core.sessions.subscriptions import Subscription, delete_queue, ends
 from artemis_py.errors import HostStopped, LimitExceeded, NotAuthorized
 
 
@@ -100,7 +100,7 @@ class Sessions:
 
     def end_subscription(self, subscription: Subscription, reason: str) -> None:
         """End a subscription whose client is gone for good, on behalf of the broker: no permission is needed."""
-        if goes(subscription, force=True):
+        if ends(subscription, force=True):
             delete_queue(self.domain, subscription.queue, reason)
 
     def is_through_exchange(self, queue: Queue) -> bool:

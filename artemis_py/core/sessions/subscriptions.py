@@ -226,7 +226,7 @@ class Subscriptions:
         queue = subscription.queue
         if subscription.lifetime is Lifetime.TEMPORARY:
             self._session.drop_temporary(queue, reason)
-        elif goes(subscription, force):
+        elif ends(subscription, force):
             self._session.check_delete(queue)
             if force:
                 delete_queue(self._domain, queue, reason)
@@ -259,10 +259,13 @@ def delete_queue(domain: Domain, queue: Queue, reason: str) -> None:
         domain.delete_address(address.name, reason=reason)
 
 
-def goes(subscription: Subscription, force: bool) -> bool:
-    """Tell whether the queue is deleted with its subscription."""
+def ends(subscription: Subscription, force: bool) -> bool:
+    """End a subscription here; return whether its queue is to be deleted, and not kept for other nodes of a mesh."""
     queue = subscription.queue
     if queue.is_deleted or queue.configuration_managed or subscription.lifetime is Lifetime.KEPT:
+        return False
+    watcher = queue.dispatch.watcher
+    if watcher is not None and watcher.gives_up(force):
         return False
     return force or not queue.consumers
 

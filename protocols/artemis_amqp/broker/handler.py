@@ -63,7 +63,11 @@ class AmqpHandler:
             meter=manager.host.meter,
         )
         self.answers: Final = Answers(
-            manager.host.storage, self.engine.outbox, lambda: self.is_over, self._store_failed
+            manager.host.storage,
+            self.engine.outbox,
+            lambda: self.is_over,
+            self._store_failed,
+            manager.host.dispatcher.announcements,
         )
         self.login: Final = Login(self)
         self.links: Links = Links(self)
@@ -308,9 +312,10 @@ class AmqpHandler:
     def _hold_answer(self, offset: int, definitions: int) -> None:
         """Send the output from `offset` on only when the queues that were created or deleted for it are durable (P10).
 
-        Later output of the connection waits behind it, so the order stays the same.
+        It also waits for other nodes of a mesh that must know of them. Later output of the connection waits behind it,
+        so the order stays the same.
         """
-        if self.host.storage.definitions != definitions:
+        if self.host.storage.definitions != definitions or self.host.dispatcher.announcements.fresh is not None:
             self.answers.hold_output_from(offset)
 
     def on_end(self, session: AmqpSession, end: End) -> None:

@@ -47,7 +47,13 @@ class ClientHandler(MqttHandler):
         self.source: str = address_of(context.peer)
         """Peer address; the log counts the lines of one peer together."""
         self.engine: MqttConnection = MqttConnection(self, parameters.limits(context), manager.host.meter)
-        self.answers: Answers = Answers(manager.host.storage, self.engine.outbox, self.is_over, self._store_failed)
+        self.answers: Answers = Answers(
+            manager.host.storage,
+            self.engine.outbox,
+            self.is_over,
+            self._store_failed,
+            manager.host.dispatcher.announcements,
+        )
         self.session: ClientSession | None = None
         """Set once the credentials are checked, and never reset."""
         self.core: Session | None = None

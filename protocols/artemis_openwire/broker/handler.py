@@ -59,7 +59,13 @@ class ClientHandler(OpenWireHandler):
         self.engine: OpenWireConnection = OpenWireConnection(
             self, manager.info, parameters.limits(context), manager.host.meter
         )
-        self.answers: Answers = Answers(manager.host.storage, self.engine.outbox, self.is_over, self._store_failed)
+        self.answers: Answers = Answers(
+            manager.host.storage,
+            self.engine.outbox,
+            self.is_over,
+            self._store_failed,
+            manager.host.dispatcher.announcements,
+        )
         self.exchange: Exchange | None = None
         """What the client has open, from its login to its end."""
         self.is_leaving: bool = False

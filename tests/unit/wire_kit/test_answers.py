@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from artemis_py.core.runtime.announcement import Announcement, Announcements
 from artemis_py.wire.answers import Answers
 from artemis_py.wire.outbox import Outbox
 
@@ -29,7 +30,8 @@ class Connection:
         self.is_over = False
         self.failures: list[str] = []
         self.outbox = Outbox(100, self.wake)
-        self.answers = Answers(store, self.outbox, lambda: self.is_over, self.failures.append)
+        self.announcements = Announcements()
+        self.answers = Answers(store, self.outbox, lambda: self.is_over, self.failures.append, self.announcements)
 
     def wake(self) -> None:
         self.woken += 1
@@ -91,3 +93,38 @@ def test_a_failed_store_says_that_nobody_knows(connection: Connection) -> None:
 
     assert connection.failures == ["the store failed: disk full; what was not answered may be stored or not"]
     assert connection.outbox.take() == b""
+
+
+def test_answers_wait_for_an_announcement_and_later_ones_behind_them(connection: Connection) -> None:
+    """An answer that promises what other nodes must know waits for both, in any order, and keeps its place."""
+    announcement = connection.announcements.fresh = Announcement()
+    connection.answer(b"1")
+    connection.answers.ask_store()
+    connection.answer(b"2")
+    connection.answers.ask_store()
+    for durable, _ in connection.store.asked:
+        durable()
+
+    assert connection.announcements.fresh is None
+    assert connection.outbox.take() == b""
+    announcement.end()
+    assert connection.outbox.take() == b"12"
+
+
+def test_an_announcement_that_is_over_holds_nothing_up(connection: Connection) -> None:
+    announcement = connection.announcements.fresh = Announcement()
+    connection.answer(b"1")
+    connection.answers.ask_store()
+    announcement.end()
+
+    ((durable, _),) = connection.store.asked
+    durable()
+    assert connection.outbox.take() == b"1"
+
+
+def test_an_announcement_waits_for_the_first_connection_with_answers(connection: Connection) -> None:
+    """One without answers leaves it to the next."""
+    announcement = connection.announcements.fresh = Announcement()
+    connection.answers.ask_store()
+
+    assert connection.announcements.fresh is announcement

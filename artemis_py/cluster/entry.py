@@ -1,0 +1,59 @@
+"""Which brokers may join the mesh, and which of two connections between the same two brokers stays."""
+
+from typing import TYPE_CHECKING
+
+from artemis_py.cluster.hello import Hello
+from artemis_py.core.runtime.carrier import PeerRefused
+
+if TYPE_CHECKING:
+    from artemis_py.cluster.mesh import Mesh
+    from artemis_py.cluster.peer import Peer
+
+
+def check_peer(mesh: "Mesh", hello: Hello) -> None:
+    """Raise PeerRefused for a broker of another mesh, for this one itself, and for a store that was copied."""
+    if hello.cluster != mesh.config.name:
+        raise PeerRefused(f"the other broker is in mesh '{hello.cluster}', this one in '{mesh.config.name}'")
+    if hello.node_id == mesh.node_id:
+        if hello.run == mesh.run:
+            raise PeerRefused("this broker has dialled itself", is_duplicate=True)
+        raise PeerRefused(
+            f"both brokers have the node id {mesh.node_id}: the data folder was copied; delete one of the copies"
+        )
+    if mesh.domain.dispatcher.storage_failure is not None:
+        raise PeerRefused("the store of this broker has failed")
+    known = mesh.members.get(hello.node_id)
+    current = mesh.peers.get(hello.node_id)
+    if known is not None and hello.incarnation < known.incarnation:
+        raise PeerRefused(
+            f"broker '{hello.node_name}' says that it has been started {hello.incarnation} times, but "
+            f"{known.incarnation} are known: its store was restored or copied"
+        )
+    if current is not None and current.hello is not None:
+        if hello.incarnation == current.hello.incarnation and hello.run != current.hello.run:
+            raise PeerRefused(f"another broker has the node id {hello.node_id}: the data folder was copied")
+
+
+def check_connection(mesh: "Mesh", peer: "Peer", current: "Peer") -> None:
+    """Raise PeerRefused if the present connection is the one that stays. Both sides decide the same.
+
+    A broker that reconnects has numbers that are greater on both sides. If both brokers dialled at once, each may have
+    seen the two connections in another order: then the one that the lower node id dialled stays.
+    """
+    new, old = peer.hello, current.hello
+    assert new is not None
+    assert old is not None
+    if new.incarnation > old.incarnation:
+        return
+    is_newer_here = peer.number > current.number
+    is_newer_there = new.connection > old.connection
+    if is_newer_here and is_newer_there:
+        return
+    if is_newer_here != is_newer_there:
+        if peer.is_dialled == current.is_dialled:
+            keeps_new = is_newer_here if peer.is_dialled else is_newer_there
+        else:
+            keeps_new = peer.is_dialled == (mesh.node_id < peer.node_id)
+        if keeps_new:
+            return
+    raise PeerRefused("there is another connection between these two brokers", is_duplicate=True)

@@ -1,0 +1,158 @@
+"""One lane of a connection between two brokers: what goes out on it, and what comes in (mesh §5.3, §5.5).
+
+Each lane is a channel of its own, with its own numbers, claims and mark: copies that wait for a slow peer do not stand
+before a message that a consumer there waits for.
+"""
+
+from collections import deque
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from artemis_py.cluster.claims import OriginChannel
+from artemis_py.cluster.envelope import Envelope, encode_envelope, path_of
+from artemis_py.cluster.strict import target_of
+from artemis_py.core.queues.reference import Reference
+from artemis_py.core.runtime.carrier import Lane
+from artemis_py.errors import ProtocolError
+
+if TYPE_CHECKING:
+    from artemis_py.cluster.peer import Peer
+
+
+class Outgoing:
+    """Messages to a peer on one lane, for as long as one connection lasts."""
+
+    def __init__(self, peer: "Peer", lane: Lane) -> None:
+        self.lane: Final = lane
+        self.channel: OriginChannel | None = None
+        self.was_held: bool = False
+        """Whether a consumer was held back by something that `may_claim` looks at."""
+        self.confirmed: int = 0
+        """Number of messages that the peer has confirmed on this connection."""
+        self._peer: Final = peer
+        self._to_send: Final[deque[int]] = deque()
+        """Numbers of messages that wait for room in the connection."""
+        self._sent = 0
+        """Number of the last message that was sent."""
+
+    def begin(self, channel: OriginChannel) -> None:
+        """Continue with a channel whose claims are settled."""
+        self.channel = channel
+        self._sent = channel.next - 1
+
+    def end(self) -> None:
+        """Send nothing more: the connection is over."""
+        self._to_send.clear()
+
+    @property
+    def may_claim(self) -> bool:
+        """Whether messages may be claimed now."""
+        channel, peer = self.channel, self._peer
+        allowed = (
+            peer.is_taking
+            and not self._to_send
+            and channel is not None
+            and channel.bytes_claimed < peer.mesh.config.confirmation_window_size_bytes
+        )
+        if not allowed:
+            self.was_held = True
+        return allowed
+
+    def claim(self, reference: Reference) -> None:
+        """Claim a message; it is sent when the claim is in the store."""
+        assert self.channel is not None
+        if not self.channel.fresh:
+            self._peer.mesh.claiming.append(self)
+        self.channel.add(reference)
+
+    def save_claims(self) -> None:
+        """Store the claims of this iteration, and send the messages after that."""
+        channel = self.channel
+        if channel is None or not channel.fresh:
+            return
+        numbers = channel.save_fresh()
+        self._peer.mesh.storage.when_durable(partial(self.send, numbers), self._peer.store_failed)
+
+    def send(self, numbers: list[int]) -> None:
+        """Send claimed messages."""
+        if self._peer.is_up:
+            self._to_send.extend(numbers)
+            self.pump()
+
+    def pump(self) -> None:
+        """Send messages while the connection has room."""
+        peer, channel = self._peer, self.channel
+        if channel is None:
+            return
+        while self._to_send and peer.can_send:
+            number = self._sent = self._to_send.popleft()
+            reference = channel.claims[number]
+            address, queue, is_shared = target_of(reference)
+            envelope = Envelope(
+                reference.message,
+                address,
+                queue,
+                reference.delivery_count,
+                reference.was_acquired,
+                (*path_of(reference.message), peer.mesh.node_id),
+                is_shared,
+            )
+            peer.send(self.lane, number, encode_envelope(envelope))
+        if self.was_held and not self._to_send:
+            peer.review_lane(self)
+
+    def accepted(self, number: int) -> None:
+        """Remove messages that the peer has. Raises ProtocolError."""
+        channel = self.channel
+        if channel is None or number > self._sent:
+            raise ProtocolError(f"message {number} was confirmed, and never sent")
+        before = channel.freed
+        channel.free(number)
+        self.confirmed += max(channel.freed - before, 0)
+        if self.was_held:
+            self._peer.review_lane(self)
+
+
+class Incoming:
+    """Messages from a peer on one lane."""
+
+    def __init__(self, peer: "Peer", lane: Lane) -> None:
+        self.lane: Final = lane
+        self.channel: int | None = None
+        """Number of the channel; None: it was not told yet."""
+        self.to_confirm: int = 0
+        """Number of the last message received; 0 if all are confirmed or about to be."""
+        self._peer: Final = peer
+
+    def begin(self, id: int, number: int) -> None:
+        """Note the channel that messages come on. Raises ProtocolError if it does not continue behind the mark."""
+        peer, marks = self._peer, self._peer.mesh.marks
+        marks.check(peer.node_id, id)
+        if marks.get(peer.node_id, id) + 1 != number:
+            raise ProtocolError(f"the channel continues with {number}, not behind the mark")
+        self.channel = id
+
+    def is_new(self, number: int) -> bool:
+        """Tell whether a message was not taken before. Raises ProtocolError for one that is out of order."""
+        if self.channel is None:
+            raise ProtocolError("a message came before its channel")
+        mark = self._peer.mesh.marks.get(self._peer.node_id, self.channel)
+        if number > mark + 1:
+            raise ProtocolError(f"message {number} came after {mark}")
+        return number == mark + 1
+
+    def taken(self, number: int) -> None:
+        """Move the mark, in the commit that stores the message."""
+        assert self.channel is not None
+        self._peer.mesh.marks.set(self._peer.node_id, self.channel, number)
+
+    def plan_confirmation(self) -> None:
+        """Confirm what has come when it is durable."""
+        if self.to_confirm:
+            number, self.to_confirm = self.to_confirm, 0
+            peer = self._peer
+            peer.mesh.storage.when_durable(partial(self.confirm, number), peer.store_failed)
+
+    def confirm(self, number: int) -> None:
+        """Tell the peer that everything up to this number is here."""
+        self._peer.confirm(self.lane, number)
