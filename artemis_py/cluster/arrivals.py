@@ -6,6 +6,8 @@ from artemis_py.cluster.envelope import PATH, Envelope
 from artemis_py.cluster.events import TakenAside
 from artemis_py.cluster.records import SharedInstance
 from artemis_py.cluster.strict import COPY, DUE, DURABLE
+from artemis_py.core.addresses.address import Address
+from artemis_py.core.messages.message import Message
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.routing.domain import Domain
@@ -29,34 +31,40 @@ class Arrivals:
 
     # -- messages ----------------------------------------------------------------------------------------------
 
-    def take(self, peer: "Peer", lane: Lane, envelope: Envelope) -> None:
-        """Put a message from a peer where it belongs. Raises ProtocolError for one that the peer must not send."""
+    def take(self, peer: "Peer", lane: Lane, envelope: Envelope) -> Address | None:
+        """Put a message from a peer where it belongs. Raises ProtocolError for one that the peer must not send.
+
+        Returns the address of a copy if its producers must wait: the peer should send no more of them for now.
+        """
         if (
             not self._mesh.config.scope.covers(envelope.address)
             or self._mesh.is_reserved(envelope.address)
             or self._mesh.is_reserved(envelope.queue)
         ):
             raise ProtocolError(f"the peer has sent a message for '{envelope.address}', which the mesh does not have")
+        if not envelope.queue and not peer.may_share(envelope.address):
+            # The peer cannot know it: a subscription to a pattern may cover what it must not bring.
+            self._domain.discards.add(envelope.address, f"a copy from {peer.label}, which lacks the permission mesh")
+            return None
         if not peer.may_share(envelope.address):
             raise ProtocolError(f"the peer has sent a message for '{envelope.address}', without the permission mesh")
         if not envelope.queue:
             if lane is not Lane.COPIES:
                 raise ProtocolError("a message that is handed over names no queue")
-            self._take_copy(envelope)
-            return
+            return self._take_copy(envelope)
         message = envelope.message
         queue = self._domain.queues.get(envelope.queue)
         if queue is None and envelope.is_shared:
             # The subscription was ended while the message was on its way.
             self._domain.discards.add(envelope.queue, "the subscription was ended")
-            return
+            return None
         if queue is None:
             queue = self.make_shell(envelope.address, envelope.queue)
         message.id = self._domain.dispatcher.numbers.new_message_id()
         message.set_extra(PATH, ",".join(envelope.path))
         if queue is None or queue.address.name != envelope.address or not queue.enabled:
             self._put_aside(envelope)
-            return
+            return None
         message.origin = self._domain.addresses.get(message.address, queue.address)
         self.is_taking = True
         queue.take_handed(message, envelope.delivery_count, envelope.was_acquired)
@@ -68,8 +76,9 @@ class Arrivals:
                 told.received += 1
                 told.received_ms = self._mesh.now_ms
             local.changed()
+        return None
 
-    def _take_copy(self, envelope: Envelope) -> None:
+    def _take_copy(self, envelope: Envelope) -> Address | None:
         """Give a copy to the subscriptions here that want it, and pass it on to other nodes that it is for."""
         mesh, domain, message = self._mesh, self._domain, envelope.message
         extra = {} if message.extra is None else message.extra
@@ -90,20 +99,24 @@ class Arrivals:
                 mesh.forward_to(via).put_copy(message, tuple(targets), message.durable, envelope.path)
         elif others:
             domain.discards.add(message.address, "a copy has gone through too many brokers")
-        if mesh.node_id not in nodes:
-            return
-        queues = mesh.interests.queues_for(message)
+        return self._give_to_subscriptions(message) if mesh.node_id in nodes else None
+
+    def _give_to_subscriptions(self, message: Message) -> Address | None:
+        domain = self._domain
+        queues = self._mesh.interests.queues_for(message)
         if not queues:
-            return
-        message.origin = domain.addresses.get(message.address, queues[0].address)
+            return None
+        address = domain.addresses.get(message.address, queues[0].address)
+        message.origin = address
         try:
-            is_dropped = domain.drops(message, message.origin)
+            is_dropped = domain.drops(message, address)
         except Refusal as refusal:
             domain.discards.add(message.address, f"a copy from another broker was refused: {refusal}")
-            return
+            return None
         if not is_dropped:
             for queue in queues:
                 queue.take(message)
+        return address if address.must_wait else None
 
     def make_shared(self, instance: SharedInstance) -> Queue | None:
         """Create the queue of a subscription that another node has; None if that is not possible."""

@@ -10,11 +10,10 @@ With `max-hops` above 1 a node also tells what it has heard, of each node from t
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
-from artemis_py.cluster.local_queue import SPREAD, placement_of
 from artemis_py.cluster.patterns import Patterns
+from artemis_py.cluster.placement import is_kept_subscription
 from artemis_py.cluster.records import Interest, Texts
 from artemis_py.core.messages.message import Message
-from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.queues.queue import Queue
 
 if TYPE_CHECKING:
@@ -130,6 +129,8 @@ class Interests:
         """Return what a peer is told; None: it is not told of these subscriptions, or no longer."""
         if announced.is_gone or not peer.has_copies or not self._mesh.config.max_hops:
             return None
+        if not peer.may_share(announced.pattern):
+            return None
         if announced.node == self._mesh.node_id:
             wants = self._selectors(announced.queues)
             durable = self._selectors([queue for queue in announced.queues if queue.is_stored])
@@ -158,34 +159,3 @@ class Interests:
     def _tell(self, announced: Announced) -> None:
         for peer in self._mesh.peers.values():
             peer.tell_later(announced)
-
-
-def is_kept_subscription(mesh: "Mesh", queue: Queue) -> bool:
-    """Tell whether a queue gets copies of what is published at other nodes, and stays at its own."""
-    return is_subscription(mesh, queue) and (queue.temporary or placement_of(queue) != SPREAD)
-
-
-def is_subscription(mesh: "Mesh", queue: Queue) -> bool:
-    """Tell whether a queue collects messages of addresses that the mesh covers."""
-    address = queue.address
-    return (
-        queue.routing_type is RoutingType.MULTICAST
-        and not queue.internal
-        and not address.internal
-        and not address.temporary
-        and not address.is_exchange
-        and not mesh.is_reserved(address.name)
-        and may_cover(mesh, address.name)
-    )
-
-
-def may_cover(mesh: "Mesh", address: str) -> bool:
-    """Tell whether the mesh may have messages that an address or pattern of addresses stands for."""
-    scope = mesh.config.scope
-    wildcards = mesh.domain.options.wildcards
-    if not wildcards.routing_enabled or not wildcards.is_wild(address):
-        return scope.covers(address)
-    ends = [address.find(each) for each in (wildcards.any_words, wildcards.single_word)]
-    prefix = address[: min([end for end in ends if end >= 0])]
-    is_included = any(each.startswith(prefix) or prefix.startswith(each) for each in scope.includes or ("",))
-    return is_included and not prefix.startswith(scope.excludes)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from artemis_py.cluster.claims import OriginChannel
 from artemis_py.cluster.envelope import Envelope, encode_envelope, path_of
 from artemis_py.cluster.strict import target_of
+from artemis_py.core.addresses.address import Address
 from artemis_py.core.queues.reference import Reference
 from artemis_py.core.runtime.carrier import Lane
 from artemis_py.errors import ProtocolError
@@ -122,6 +123,8 @@ class Incoming:
         """Number of the channel; None: it was not told yet."""
         self.to_confirm: int = 0
         """Number of the last message received; 0 if all are confirmed or about to be."""
+        self._is_held = False
+        """Whether nothing is confirmed because an address is full."""
         self._peer: Final = peer
 
     def begin(self, id: int, number: int) -> None:
@@ -148,10 +151,23 @@ class Incoming:
 
     def plan_confirmation(self) -> None:
         """Confirm what has come when it is durable."""
-        if self.to_confirm:
+        if self.to_confirm and not self._is_held:
             number, self.to_confirm = self.to_confirm, 0
             peer = self._peer
             peer.mesh.storage.when_durable(partial(self.confirm, number), peer.store_failed)
+
+    def hold(self, address: Address) -> None:
+        """Confirm nothing until an address has room: soon the peer may send no more.
+
+        So all copies of the peer wait, and not those for this address only: they have one order.
+        """
+        if not self._is_held:
+            self._is_held = True
+            address.when_room(self._go_on)
+
+    def _go_on(self) -> None:
+        self._is_held = False
+        self._peer.mesh.mark(self._peer)
 
     def confirm(self, number: int) -> None:
         """Tell the peer that everything up to this number is here."""

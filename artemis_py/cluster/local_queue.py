@@ -6,6 +6,8 @@ Demand is told as state: how many consumers, what they select, and how many mess
 
 from typing import TYPE_CHECKING, Final
 
+from artemis_py.cluster.placement import SPREAD as SPREAD
+from artemis_py.cluster.placement import placement_of
 from artemis_py.cluster.records import Demand, Instance, SharedInstance
 from artemis_py.cluster.remote_queue import RemoteQueue
 from artemis_py.cluster.strict import Turns
@@ -22,11 +24,6 @@ from artemis_py.core.settings.cluster_config import LoadBalancing
 if TYPE_CHECKING:
     from artemis_py.cluster.mesh import Mesh
     from artemis_py.cluster.peer import Peer
-
-SPREAD: Final = 1
-"""Placement of a queue whose messages may be at any node."""
-KEPT: Final = 2
-"""Placement of a queue that needs one broker: its messages stay at the node that took them."""
 
 BUSY_MS: Final = 1000
 """Time after a message came for which its peer gets a share of the room, and not only a standing grant."""
@@ -102,6 +99,10 @@ class LocalQueue(Watcher):
         """Messages with a lower sequence have waited so long."""
         self._wake: Timer | None = None
         self._waits_for_room = False
+        self.group_taker: Peer | None = None
+        """The peer that messages of groups go to; None: they stay here."""
+        self.is_ended: bool = False
+        """Whether a client here has ended the subscription, and the queue is about to be deleted."""
         self._useless_since_ms = 0
         """Time since which no node has a use for this shell, or can be asked; 0: one has."""
         queue.dispatch.watcher = self
@@ -154,17 +155,20 @@ class LocalQueue(Watcher):
         is_needed = bool(self.takers) or (has_roots and (is_forced or not self.queue.is_stored))
         if is_needed and not shells.is_shell(self.queue.name):
             shells.give_up(self)
+        self.is_ended = not is_needed and (is_forced or not self.queue.consumers)
         return is_needed
 
     # -- what is told ------------------------------------------------------------------------------------------
 
-    def instance(self) -> Instance:
-        """Return what peers are told about the queue itself."""
+    def instance(self, peer: "Peer") -> Instance:
+        """Return what a peer is told about the queue itself."""
         queue = self.queue
         text = "" if queue.filter is None else queue.filter.text
         if self.is_shared:
-            flags = self.mesh.shells.flags_of(queue)
-            return SharedInstance(self.id, queue.address.name, queue.name, self.placement, text, flags)
+            root = self.mesh.shells.root_for(peer.node_id, queue.name)
+            return SharedInstance(
+                self.id, queue.address.name, queue.name, self.placement, text, int(queue.is_stored), root
+            )
         return Instance(self.id, queue.address.name, queue.name, self.placement, text)
 
     def own_consumers(self) -> list[Consumer]:
@@ -335,6 +339,9 @@ class LocalQueue(Watcher):
             self._useless_since_ms = now_ms
         if now_ms < self._useless_since_ms + limit_ms:
             self.wake_at(self._useless_since_ms + limit_ms)
+        elif queue.is_stored and queue.message_count and not mesh.shells.was_ended(queue.name):
+            # The roots were deleted because they were empty, or by an administrator who meant those only.
+            mesh.shells.adopt(self)
         else:
             mesh.shells.drop(self, "no broker has its subscription any more")
 
@@ -385,12 +392,27 @@ class LocalQueue(Watcher):
         """Let takers use their grants, as the load balancing and the redistribution delay allow."""
         now_ms = self.queue.dispatcher.now_ms
         self._note_consumers(now_ms)
+        self._choose_group_taker()
         for taker in list(self.takers.values()):
             is_open = self._allows(taker, now_ms) and taker.peer.may_claim
             if taker.refresh(is_open, now_ms):
                 self.changed()
             if taker.next_due_ms is not None:
                 self.wake_at(taker.next_due_ms)
+
+    def _choose_group_taker(self) -> None:
+        """Let one peer have the groups of a shared subscription without consumers here, or they would wait for ever.
+
+        All nodes without consumers choose the same one, so each of their groups has one consumer. Groups of anycast
+        queues stay where they were sent.
+        """
+        peer: Peer | None = None
+        if self.is_shared and self.takers and self._alone_since_ms >= 0:
+            peer = min(self.takers, key=_node_id)
+        if peer is not self.group_taker:
+            self.group_taker = peer
+            if peer is not None:
+                self.takers[peer].examine_again()
 
     def _note_consumers(self, now_ms: int) -> None:
         if self.own_consumers():
@@ -451,31 +473,5 @@ class LocalQueue(Watcher):
         return True
 
 
-def placement_of(queue: Queue) -> int:
-    """Return where the messages of a queue may be."""
-    settings = queue.settings
-    if (
-        settings.exclusive
-        or settings.last_value
-        or settings.non_destructive
-        or settings.ring_size >= 0
-        or settings.max_consumers >= 0
-        or settings.purge_on_no_consumers
-    ):
-        return KEPT
-    return SPREAD
-
-
-def is_covered(mesh: "Mesh", queue: Queue) -> bool:
-    """Tell whether peers are told about a queue at all. Of subscriptions these are the shared ones."""
-    address = queue.address
-    return (
-        (queue.routing_type is RoutingType.ANYCAST or (placement_of(queue) == SPREAD and not address.is_exchange))
-        and not queue.temporary
-        and not queue.internal
-        and not address.temporary
-        and not address.internal
-        and not mesh.is_reserved(address.name)
-        and not mesh.is_reserved(queue.name)
-        and mesh.config.scope.covers(address.name)
-    )
+def _node_id(peer: "Peer") -> str:
+    return peer.node_id

@@ -18,11 +18,12 @@ from artemis_py.cluster.events import ChannelGap, NotCopied, PeerDown, PeerUp, T
 from artemis_py.cluster.hello import Hello
 from artemis_py.cluster.interests import Interests
 from artemis_py.cluster.lanes import Outgoing
-from artemis_py.cluster.local_queue import SPREAD, LocalQueue, is_covered
+from artemis_py.cluster.local_queue import LocalQueue
 from artemis_py.cluster.marks import Marks
 from artemis_py.cluster.members import KnownMember as KnownMember
 from artemis_py.cluster.members import Members
 from artemis_py.cluster.peer import Peer, PeerState
+from artemis_py.cluster.placement import SPREAD, is_covered
 from artemis_py.cluster.records import SharedInstance
 from artemis_py.cluster.remote_queue import RemoteQueue, RemoteQueues
 from artemis_py.cluster.shells import Shells
@@ -367,7 +368,7 @@ class Mesh(TurnListener, Companion):
         local = self._locals.get(queue.name)
         if local is not None and local.queue is queue:
             if local.is_shared:
-                self.shells.removed(queue)
+                self.shells.removed(local)
             del self._locals[queue.name]
             del self._by_id[local.id]
             local.close()
@@ -378,8 +379,11 @@ class Mesh(TurnListener, Companion):
         if not peer.may_share(instance.address):
             return
         local = self._locals.get(instance.queue)
+        if isinstance(instance, SharedInstance) and local is not None and self.shells.is_outdated(local, instance):
+            self.shells.drop(local, "its subscription was replaced at another broker")
+            local = None
         if local is None and isinstance(instance, SharedInstance):
-            if (instance.is_root or self._passes_on(remote)) and self._may_make(instance.address, instance.queue):
+            if instance.root and self._may_make(instance.address, instance.queue):
                 self.shells.make(instance)
                 local = self._locals.get(instance.queue)
         elif local is None and self._passes_on(remote):
@@ -467,7 +471,7 @@ class Mesh(TurnListener, Companion):
                 more = True
                 self._marked[peer] = None
         self.announcements.flushed()
-        return more or bool(self.dirty)
+        return more or bool(self.dirty or self._marked)
 
     def _look_at(self, local: LocalQueue) -> None:
         local.review()

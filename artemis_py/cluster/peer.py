@@ -109,9 +109,9 @@ class Peer:
         self._seen_due = False
         self._told = 0
         """Number of batches of records that were sent."""
-        self._told_news = 0
+        self.told_news = 0
         """Number of the last of them that told of subscriptions."""
-        self._seen = 0
+        self.seen = 0
         """Number of the last of them that the peer has applied."""
         self._heard_ms = 0
         self._spoke_ms = 0
@@ -307,18 +307,8 @@ class Peer:
     def _note_seen(self, count: int) -> None:
         if count > self._told:
             raise ProtocolError(f"the peer has seen batch {count}, which was never sent")
-        self._seen = max(self._seen, count)
+        self.seen = max(self.seen, count)
         self.mesh.announcements.seen(self)
-
-    @property
-    def told_news(self) -> int:
-        """Number of the last batch that told of subscriptions."""
-        return self._told_news
-
-    @property
-    def seen(self) -> int:
-        """Number of the last batch that the peer has applied."""
-        return self._seen
 
     def news_came(self) -> None:
         """Tell the peer, when what it has told is in the store, that it is known here."""
@@ -353,8 +343,10 @@ class Peer:
         if incoming is None:
             raise ProtocolError("a message came before its channel")
         if incoming.is_new(number):
-            self.mesh.arrivals.take(self, lane, decode_envelope(content, self.mesh.formats))
+            full = self.mesh.arrivals.take(self, lane, decode_envelope(content, self.mesh.formats))
             incoming.taken(number)
+            if full is not None:
+                incoming.hold(full)
             self.taken += 1
         incoming.to_confirm = number
         self.mesh.mark(self)
@@ -422,6 +414,10 @@ class Peer:
             return False
         for incoming in self.incoming.values():
             incoming.plan_confirmation()
+        if self._seen_due:
+            self._seen_due = False
+            # What the peer was promised to be known must not be forgotten by a crash.
+            self.mesh.storage.when_durable(partial(self._say_seen, self._batches), self.store_failed)
         if self._is_blocked:
             return False
         records, self._records = self._records, []
@@ -430,15 +426,11 @@ class Peer:
             if self.telling.compose(records):
                 self._is_synced[0] = True
         has_news = any(isinstance(each, Interest | SharedInstance) for each in records[count:])
-        if self._seen_due:
-            self._seen_due = False
-            # What the peer was promised to be known must not be forgotten by a crash.
-            self.mesh.storage.when_durable(partial(self._say_seen, self._batches), self.store_failed)
         if records:
             self._spoke_ms = self.mesh.now_ms
             self._told += 1
             if has_news:
-                self._told_news = self._told
+                self.told_news = self._told
             self._is_blocked = not self._connection.send_control(encode(records))
             self._check_up()
         return not self.telling.is_over and not self._is_blocked
@@ -493,6 +485,8 @@ class Peer:
                 if taker is not None:
                     local.end_taker(taker)
                 local.changed()
+        for announced in self.mesh.interests.announced():
+            announced.told.pop(self, None)
         self.mesh.peer_lost(self, was, reason)
 
 

@@ -123,22 +123,10 @@ class SharedInstance(Instance):
     """The queue of a subscription that clients of several nodes may share."""
 
     number: ClassVar[int] = 26
-    flags: int
-    """1: it is durable. 2: clients of the sender subscribed to it, or an administrator made it; without this flag the
-    sender only collects for other nodes."""
-
-    DURABLE: ClassVar[int] = 1
-    ROOT: ClassVar[int] = 2
-
-    @property
-    def is_durable(self) -> bool:
-        """Whether the subscription outlives a restart."""
-        return self.flags & self.DURABLE != 0
-
-    @property
-    def is_root(self) -> bool:
-        """Whether the subscription exists because of the sender."""
-        return self.flags & self.ROOT != 0
+    is_durable: int
+    root: int
+    """How many nodes away from the receiver clients subscribed to it, or an administrator made it; 1: at the sender, 0:
+    nowhere that the sender knows of, and it only collects for others."""
 
 
 @frozen

@@ -4,8 +4,9 @@ from typing import TYPE_CHECKING, Final
 
 from attrs import frozen
 
-from artemis_py.cluster.local_queue import SPREAD, LocalQueue
+from artemis_py.cluster.local_queue import LocalQueue
 from artemis_py.cluster.peer import PeerState
+from artemis_py.cluster.placement import SPREAD, is_kept_subscription
 from artemis_py.core.settings.cluster_config import LoadBalancing
 
 if TYPE_CHECKING:
@@ -67,20 +68,26 @@ def explain(mesh: "Mesh", name: str) -> list[str]:
     """Return why messages of a queue wait here, a sentence for each reason."""
     local = mesh.local(name)
     if local is None:
-        queue = mesh.domain.queues.get(name)
-        return [f"there is no queue '{name}' here" if queue is None else "the mesh does not have this queue: see scope"]
+        known = mesh.domain.queues.get(name)
+        if known is None:
+            return [f"there is no queue '{name}' here"]
+        if is_kept_subscription(mesh, known):
+            return ["this subscription is not shared: what is published elsewhere comes here as copies, and stays"]
+        return ["the mesh does not have this queue: see scope"]
     queue = local.queue
     if local.placement != SPREAD:
         return ["queues of this kind need one broker: messages stay where they were sent"]
     found: list[str] = []
-    if mesh.config.load_balancing is LoadBalancing.OFF:
+    if mesh.shells.is_shell(name):
+        found.append("clients of other brokers share this subscription, and none of this one's: it collects for them")
+    if mesh.config.load_balancing is LoadBalancing.OFF and not local.is_shared:
         found.append("message-load-balancing is OFF: messages stay where they were sent")
     if queue.paused or queue.address.paused:
         found.append("the queue or its address is paused")
     for member in members_of(mesh):
         if member.claimed and member.state != "up":
             found.append(f"{member.claimed} messages of all queues are in doubt until '{member.name}' is back")
-    if not local.takers and mesh.moves_messages:
+    if not local.takers and local.moves:
         found.append("no other broker has a consumer for it")
     for peer, taker in local.takers.items():
         wanted = local.wanted_by(taker, SAMPLE)

@@ -5,8 +5,10 @@ if clients of its node subscribed, or an administrator made it. A node that hear
 published there waits in it, and is handed over to where consumers are. So each message is in one instance, and each
 subscription gets it once. A shell whose subscription has no root any more is deleted.
 
-    records   mesh-shells, name of the queue            ->   JSON: ids of the nodes that have roots
-              mesh-tombstones, name of the queue        ->   JSON: time at which it was ended, in ms since 1970
+    records   mesh-shells, hash of the name (16 octets)       ->   JSON: name, for each peer how far away a root is
+              mesh-tombstones, hash of the name (16 octets)   ->   JSON: name, time of the end in ms since 1970
+
+Roots are told with their distance, so that in rings of nodes nothing remains of one that is gone.
 """
 
 import json
@@ -38,8 +40,8 @@ class Shells:
 
     def __init__(self, mesh: "Mesh") -> None:
         self._mesh: Final = mesh
-        self._roots: Final[dict[str, set[str]]] = {}
-        """Nodes that have roots, by the name of the queue."""
+        self._roots: Final[dict[str, dict[str, int]]] = {}
+        """How far away roots are by way of each peer, by the name of the queue."""
         self._shells: Final[set[str]] = set()
         """Names of the queues here that exist for other nodes only."""
         self._ended: Final[dict[str, int]] = {}
@@ -48,8 +50,6 @@ class Shells:
         """Times at which roots of this run were made."""
         self._making = ""
         """Name of the shell that is being made."""
-        self._is_ending = False
-        """Whether a queue is being deleted because others said so."""
 
     def load(self) -> None:
         """Read what an earlier run left; queues exist already."""
@@ -61,8 +61,8 @@ class Shells:
                     if space == TOMBSTONES:
                         self._ended[str(name)] = int(said)
                         continue
-                    roots = {str(each) for each in said}
-                except (ValueError, TypeError):
+                    roots = {str(peer): int(distance) for peer, distance in said.items()}
+                except (ValueError, TypeError, AttributeError):
                     storage.save_record(space, key, None)
                     continue
                 if name in self._mesh.domain.queues:
@@ -77,14 +77,17 @@ class Shells:
         """Tell whether a queue here exists for other nodes only."""
         return name in self._shells
 
-    def roots_of(self, name: str) -> set[str]:
-        """Return the other nodes that have the subscription themselves."""
-        return self._roots.get(name, set())
+    def roots_of(self, name: str) -> dict[str, int]:
+        """Return the peers that have the subscription, or know a node that has it, and how far away it is."""
+        return self._roots.get(name, {})
 
-    def flags_of(self, queue: Queue) -> int:
-        """Return what peers are told about a queue here; see `SharedInstance`."""
-        durable = SharedInstance.DURABLE if queue.is_stored else 0
-        return durable if queue.name in self._shells else durable | SharedInstance.ROOT
+    def root_for(self, peer: str, name: str) -> int:
+        """Return how far away from a peer the nearest root is, as it is told; 0: none is known."""
+        if name not in self._shells:
+            return 1
+        others = [distance for node, distance in self.roots_of(name).items() if node != peer]
+        nearest = min(others, default=0)
+        return nearest + 1 if 0 < nearest < self._mesh.config.max_hops else 0
 
     def created(self, queue: Queue) -> None:
         """Note a new queue here: a root, unless it is being made for another node."""
@@ -95,14 +98,14 @@ class Shells:
             self._mesh.storage.save_record(TOMBSTONES, _key(queue.name), None)
         self._mesh.announcements.begin()
 
-    def removed(self, queue: Queue) -> None:
-        """Note that a queue here is gone. A root that was deleted ends the subscription everywhere."""
-        name = queue.name
+    def removed(self, local: "LocalQueue") -> None:
+        """Note that a queue here is gone. If a client has ended its subscription, that is over everywhere."""
+        name = local.queue.name
         self._created.pop(name, None)
         if name in self._shells:
             self._shells.discard(name)
             self._mesh.storage.save_record(SHELLS, _key(name), None)
-        elif not self._is_ending:
+        elif local.is_ended:
             self._remember(name, self._mesh.now_ms)
             for peer in self._mesh.peers.values():
                 peer.tell_ended(Ended(name, self._ended[name]))
@@ -131,12 +134,14 @@ class Shells:
         """Note what a peer tells of a queue."""
         if not isinstance(instance, SharedInstance):
             return
-        if not instance.is_root:
-            self.gone(node, instance)
+        if not instance.root:
+            self._remove(node, instance.queue)
             return
-        roots = self._roots.setdefault(instance.queue, set())
-        if node not in roots:
-            roots.add(node)
+        roots = self._roots.setdefault(instance.queue, {})
+        if node not in roots and self._ended.pop(instance.queue, None) is not None:
+            self._mesh.storage.save_record(TOMBSTONES, _key(instance.queue), None)
+        if roots.get(node) != instance.root:
+            roots[node] = instance.root
             self._changed(instance.queue)
 
     def gone(self, node: str, instance: Instance) -> None:
@@ -146,17 +151,19 @@ class Shells:
 
     def sweep(self, node: str, remotes: RemoteQueues) -> None:
         """Forget the roots of a peer that it has not told on this connection."""
-        for name in [each for each, nodes in self._roots.items() if node in nodes]:
-            local = self._mesh.local(name)
-            remote = None if local is None else remotes.find(local.queue.address.name, name)
-            if remote is None or not isinstance(remote.instance, SharedInstance) or not remote.instance.is_root:
-                self._remove(node, name)
+        told = {
+            remote.instance.queue
+            for remote in remotes
+            if isinstance(remote.instance, SharedInstance) and remote.instance.root
+        }
+        for name in [each for each, nodes in self._roots.items() if node in nodes and each not in told]:
+            self._remove(node, name)
 
     def forget_node(self, node: str) -> None:
         """Forget the roots of a member that will not come back. Durable subscriptions of it go on here."""
         for name in [each for each, nodes in self._roots.items() if node in nodes]:
             local = self._mesh.local(name)
-            if local is not None and self.is_shell(name) and local.queue.is_stored and self._roots[name] == {node}:
+            if local is not None and self.is_shell(name) and local.queue.is_stored and len(self._roots[name]) == 1:
                 self.adopt(local)
             self._remove(node, name)
 
@@ -164,7 +171,7 @@ class Shells:
         roots = self._roots.get(name)
         if roots is None or node not in roots:
             return
-        roots.discard(node)
+        del roots[node]
         if not roots:
             del self._roots[name]
         self._changed(name)
@@ -179,8 +186,13 @@ class Shells:
     def _save(self, name: str) -> None:
         queue = self._mesh.domain.queues.get(name)
         if queue is not None and queue.is_stored:
-            value = json.dumps([name, sorted(self.roots_of(name))]).encode()
+            value = json.dumps([name, self.roots_of(name)]).encode()
             self._mesh.storage.save_record(SHELLS, _key(name), value)
+
+    def is_outdated(self, local: "LocalQueue", instance: SharedInstance) -> bool:
+        """Tell whether the subscription of a shell was made again with another filter."""
+        text = "" if local.queue.filter is None else local.queue.filter.text
+        return instance.root == 1 and self.is_shell(local.queue.name) and text != instance.filter
 
     def make(self, instance: SharedInstance) -> None:
         """Make the queue of a subscription that another node has."""
@@ -208,10 +220,17 @@ class Shells:
                 self._mesh.storage.save_record(TOMBSTONES, _key(name), None)
         return [Ended(name, ended_ms) for name, ended_ms in self._ended.items()]
 
+    def was_ended(self, name: str) -> bool:
+        """Tell whether a client has ended a subscription, here or elsewhere."""
+        return name in self._ended
+
     def end(self, peer: "Peer", name: str, ended_ms: int) -> None:
         """End a subscription that a client of another node has ended, unless clients here have used it since."""
         local = self._mesh.local(name)
-        if local is None or not local.is_shared or self.is_shell(name):
+        if local is None or not local.is_shared:
+            return
+        if self.is_shell(name):
+            self._remember(name, ended_ms)
             return
         queue = local.queue
         if (
@@ -227,11 +246,7 @@ class Shells:
 
     def drop(self, local: "LocalQueue", reason: str) -> None:
         """Delete a queue that nobody has a use for."""
-        self._is_ending = True
-        try:
-            self._mesh.domain.delete_queue(local.queue.name, force=True, reason=reason)
-        finally:
-            self._is_ending = False
+        self._mesh.domain.delete_queue(local.queue.name, force=True, reason=reason)
 
     def _remember(self, name: str, ended_ms: int) -> None:
         self._ended.pop(name, None)

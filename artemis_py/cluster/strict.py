@@ -15,6 +15,7 @@ from artemis_py.core.queues.outcomes import REJECTED
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.queues.reference import Reference
 from artemis_py.core.queues.rules.guard import Guard
+from artemis_py.core.queues.settlement import acknowledge
 from artemis_py.core.settings.queue_config import QueueConfig
 
 if TYPE_CHECKING:
@@ -162,6 +163,11 @@ class StoreAndForward(Sink):
         if reference.message.format.name not in peer.formats:
             # The node cannot read it, and would end the connection.
             consumer.refuse(reference, REJECTED)
+            return
+        if not peer.may_share(reference.message.address):
+            self._mesh.not_copied(reference.message, f"{peer.label} lacks the permission mesh")
+            consumer.relinquish(reference)
+            acknowledge(reference)
             return
         peer.forwarding.claim(reference)
         if not peer.forwarding.may_claim:

@@ -174,7 +174,11 @@ class Taker(Sink):
 
     def _can_move(self, message: Message) -> bool:
         """Tell whether a message may leave this broker at all, and whether the peer can read it."""
-        return not message.has_group and message.large is None and message.format.name in self._formats
+        return (
+            (not message.has_group or self.local.group_taker is self.peer)
+            and message.large is None
+            and message.format.name in self._formats
+        )
 
     def has_consumer_for(self, reference: Reference) -> bool:
         """Tell whether the peer could have a message, if no delay kept it here."""

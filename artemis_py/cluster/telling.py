@@ -82,7 +82,7 @@ class Telling:
             return
         if told is None:
             told = local.told[peer] = Told()
-        instance, demand = local.instance(), local.demand_for(peer)
+        instance, demand = local.instance(peer), local.demand_for(peer)
         if instance != told.instance or demand != told.demand:
             if told.instance is None:
                 self._count += 1

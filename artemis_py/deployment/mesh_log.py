@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from artemis_py.cluster.events import ChannelGap, PeerDown, PeerUp, TablesDiffer, TakenAside
+from artemis_py.cluster.events import ChannelGap, NotCopied, PeerDown, PeerUp, TablesDiffer, TakenAside
 from artemis_py.core.runtime.events import Event
 from artemis_py.logs import LogBrake, named_logger
 
@@ -35,6 +35,9 @@ class MeshLog:
                 self._brake.warning(name, template, cluster, name)
             case ChannelGap(cluster, name, detail):
                 LOGGER.error("stores of two brokers do not fit together: mesh=%s name=%s %s", cluster, name, detail)
+            case NotCopied(cluster, address, reason):
+                template = "subscriptions at other brokers miss messages: mesh=%s address=%s reason=%s"
+                self._brake.warning(address, template, cluster, address, reason)
             case TakenAside(cluster, queue, reason):
                 self._brake.warning(
                     queue,

@@ -6,7 +6,7 @@ from artemis_py.core.messages.builtin_format import plain_message
 from artemis_py.core.messages.view import MessageView
 from artemis_py.core.queues.consumer import ACCEPTED, FAILED, RELEASED, Consumer, Sink
 from artemis_py.core.queues.reference import Reference
-from artemis_py.core.selectors.filter import parse_filter
+from artemis_py.core.selectors.filter import Filter, parse_filter
 
 if TYPE_CHECKING:
     from tests.cluster.node import Node
@@ -39,11 +39,17 @@ class SimConsumer(Sink):
         """What it got, in order."""
         self._unsettled: dict[str, Reference] = {}
         self._count = 0
-        self.consumer: Consumer = node.session.consume(
-            node.queue(queue), self, None if selector is None else parse_filter(selector)
-        )
+        self.consumer: Consumer = self.attach(queue, None if selector is None else parse_filter(selector))
         self.consumer.grant(credit)
         simulation.consumers.append(self)
+
+    def attach(self, queue: str, filter: Filter | None) -> Consumer:
+        """Consume from the queue."""
+        return self.node.session.consume(self.node.queue(queue), self, filter)
+
+    def key(self, body: str) -> str:
+        """The name of a message in the ledger."""
+        return body
 
     @property
     def is_alive(self) -> bool:
@@ -54,8 +60,8 @@ class SimConsumer(Sink):
 
     def deliver(self, reference: Reference) -> None:
         simulation = self.node.simulation
-        body = str(reference.message.view.body)
-        self.bodies.append(body)
+        self.bodies.append(str(reference.message.view.body))
+        body = self.key(self.bodies[-1])
         simulation.ledger.delivered(body, self)
         self._unsettled[body] = reference
         self._count += 1

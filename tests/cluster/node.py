@@ -194,7 +194,8 @@ class Node:
         keyed = self.simulation.keyed
         key = (self.name, generation, self._commits)
         # Some disks are slow for as long as the process runs, and all are now and then.
-        if keyed.chance(0.4, "slow disk", self.name, generation) or keyed.chance(0.05, "slow", *key):
+        is_slow = keyed.chance(0.4, "slow disk", self.name, generation) or keyed.chance(0.05, "slow", *key)
+        if is_slow and self.simulation.has_slow_disks:
             took: float = keyed.between(20, 700, "disk", *key)
         else:
             took = 0.1 + 4 * keyed.number("disk", *key)

@@ -43,6 +43,8 @@ class Simulation:
         self.slowest_ms = 20
         self.stalls = 0.02
         """Share of what is sent that takes much longer than the rest."""
+        self.has_slow_disks = True
+        """Whether some disks are slow always, and all now and then."""
         self._cut_off: set[frozenset[str]] = set()
         self._heap: list[tuple[float, int, Callable[[], object]]] = []
         self._planned = 0
@@ -206,8 +208,20 @@ class Simulation:
                 other = next(each for each in self.nodes if each.mesh.node_id == peer.node_id)
                 back = other.mesh.peers.get(node.mesh.node_id)
                 assert back is not None
+                told_interests = {
+                    each.told[back].id: each.told[back]
+                    for each in other.mesh.interests.announced()
+                    if back in each.told
+                }
+                if told_interests != peer.remotes.interests:
+                    faults.append(f"{node.name} believes {peer.remotes.interests} of {other.name}: {told_interests}")
+                for announced in other.mesh.interests.announced():
+                    if other.mesh.interests.record_for(back, announced) != announced.told.get(back):
+                        faults.append(f"{other.name} has not told {node.name} of {announced.pattern}")
                 theirs = {remote.instance.queue: (remote.instance, remote.demand) for remote in peer.remotes}
-                told = {local.queue.name: (local.instance(), local.demand_for(back)) for local in other.mesh.locals()}
+                told = {
+                    local.queue.name: (local.instance(back), local.demand_for(back)) for local in other.mesh.locals()
+                }
                 if theirs != told:
                     faults.append(f"{node.name} believes of {other.name}: {theirs}; it is {told}")
         return faults

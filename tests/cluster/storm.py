@@ -74,7 +74,7 @@ class Storm:
         errors = Errors()
         logging.getLogger("artemis_py").addHandler(errors)
         try:
-            sim.add_nodes(self.nodes_count, config, settings)
+            sim.add_nodes(self.nodes_count, self.change(config), settings, self.ties())
             sim.run_for(self.keyed.choice([0, 2_000], "lead"))
             start = sim.now
             for step in self.steps:
@@ -86,6 +86,14 @@ class Storm:
             logging.getLogger("artemis_py").removeHandler(errors)
             sim.close()
         return self.faults
+
+    def change(self, config: ClusterConfig) -> ClusterConfig:
+        """The configuration of each broker."""
+        return config
+
+    def ties(self) -> list[tuple[int, int]] | None:
+        """Which brokers know each other; None: all."""
+        return None
 
     # -- steps -------------------------------------------------------------------------------------------------
 

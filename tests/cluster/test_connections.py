@@ -16,6 +16,7 @@ from artemis_py.cluster.records import (
     SnapshotBegin,
     SnapshotEnd,
     ToldMarks,
+    decode,
     encode,
     encode_one,
 )
@@ -155,8 +156,10 @@ class Wire:
         self.listener: Peer | None = None
         self.accepted: list[int] = []
         self.sent: list[int] = []
+        self.records: list[Record] = []
 
     def send_control(self, records: bytes) -> bool:
+        self.records += decode(records)
         return True
 
     def send(self, lane: Lane, number: int, message: bytes) -> bool:
