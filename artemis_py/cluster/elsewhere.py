@@ -64,6 +64,8 @@ class Elsewhere(RemoteBindings):
         self._by_peer: Final[dict[str, dict[tuple[str, str], Remote]]] = {}
         self._patterns: Final[Patterns[tuple[str, str]]] = Patterns(mesh.domain.options.wildcards)
         """Nodes and patterns, by pattern."""
+        self._ways: Final[dict[str, str]] = {}
+        """The peer on the nearest way to a node, as it was last looked for."""
 
     # -- what peers tell -----------------------------------------------------------------------------------------
 
@@ -114,6 +116,7 @@ class Elsewhere(RemoteBindings):
 
     def _changed(self, key: tuple[str, str]) -> None:
         """Have routers of addresses made again that have other copies to send now."""
+        self._ways.clear()
         node, pattern = key
         routers = self._mesh.domain.routers
         if self._patterns.is_wild(pattern):
@@ -196,9 +199,13 @@ class Elsewhere(RemoteBindings):
         """Return for some nodes the peers on the nearest ways to them; those without a way are left out."""
         ways: dict[str, list[str]] = {}
         for node in nodes:
-            found = [each for (name, _), told in self._remotes.items() if name == node for each in told.values()]
-            if found:
-                ways.setdefault(min(found, key=_nearness).via, []).append(node)
+            via = self._ways.get(node)
+            if via is None:
+                found = [each for (name, _), told in self._remotes.items() if name == node for each in told.values()]
+                if not found:
+                    continue
+                via = self._ways[node] = min(found, key=_nearness).via
+            ways.setdefault(via, []).append(node)
         return ways
 
 

@@ -296,7 +296,13 @@ class LocalQueue(Watcher):
                 told.share = min(room // len(busy) + (room % len(busy) if first else 0), MAX_GRANT)
                 first = False
             else:
-                told.share = min(self.mesh.config.standing_grant, room // len(peers))
+                told.share = min(self._standing_grant, room // len(peers))
+
+    @property
+    def _standing_grant(self) -> int:
+        """Return what a peer may hand over that has not asked; one that stands between others cannot ask for them."""
+        standing = self.mesh.config.standing_grant
+        return max(standing, 1) if self.mesh.config.max_hops > 1 else standing
 
     def _guard(self) -> None:
         """With STRICT, let nodes take turns, unless another service guards the queue for the moment."""

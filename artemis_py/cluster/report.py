@@ -31,7 +31,7 @@ class MemberStatus:
     claimed: int
     """Messages on their way to it; while it is away they are in doubt."""
     waiting: int
-    """Messages that wait for it (STRICT)."""
+    """Messages that wait for it: copies for its subscriptions, and its turns with STRICT."""
     handed_over: int
     taken: int
     """Messages that it has taken, and given, since it was connected."""

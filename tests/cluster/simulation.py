@@ -7,6 +7,7 @@ from pathlib import Path
 from artemis_py.cluster.events import ChannelGap, TablesDiffer
 from artemis_py.cluster.mesh import Mesh
 from artemis_py.cluster.peer import PeerState
+from artemis_py.cluster.placement import is_kept_subscription
 from artemis_py.core.routing.domain import Domain
 from artemis_py.core.settings.address_settings import AddressSettings
 from artemis_py.core.settings.cluster_config import ClusterConfig
@@ -188,10 +189,24 @@ class Simulation:
         return True
 
     def check(self, node: Node) -> None:
-        """What must hold after each turn (I7): no connection that is over."""
-        for id, peer in node.mesh.peers.items():
+        """What must hold after each turn (I7): no connection that is over, no table that differs from another."""
+        wrong: list[str] = []
+        mesh = node.mesh
+        for id, peer in mesh.peers.items():
             if peer.state is PeerState.CLOSED:
-                self.ledger.violations.append(f"{node.name} has a closed connection to {id}")
+                wrong.append(f"a closed connection to {id}")
+            if peer.remotes.count != len(list(peer.remotes)) + len(peer.remotes.interests):
+                wrong.append(f"a wrong count of what {id} has told")
+        for via, known in mesh.elsewhere._by_peer.items():
+            if any(each.is_gone or mesh.elsewhere._remotes[key].get(via) is not each for key, each in known.items()):
+                wrong.append(f"subscriptions that {via} has told and that are gone")
+        queues = node.domain.queues
+        if not all(name in queues and mesh.local(name) for name in mesh.shells._shells):
+            wrong.append("a shell that is no queue")
+        told = {queue for own in mesh.interests._own.values() for queue in own.queues}
+        if told != {queue for queue in queues.values() if is_kept_subscription(mesh, queue)}:
+            wrong.append("subscriptions that others are not told of")
+        self.ledger.violations += [f"{node.name} has {each}" for each in wrong]
 
     def in_flight(self) -> int:
         """Messages that are claimed anywhere."""

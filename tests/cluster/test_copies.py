@@ -335,7 +335,7 @@ def test_message_published_on_the_answer_to_a_subscription_arrives(sim: Simulati
         address = f"news.{number}"
         subscriber = topics.subscribe(b, address, "" if number % 2 else f"group{number}", shared=not number % 2)
         subscription = subscriber.subscription
-        assert sim.run_until(lambda: bool(subscription.knows), 1_000)  # noqa: B023
+        assert sim.run_until(lambda: len(subscription.knows) == 3, 1_000)  # noqa: B023
         topics.publish(a, address)
         sim.run_for(500)
         assert len(subscriber.bodies) == 1
@@ -348,7 +348,7 @@ def test_answer_does_not_wait_for_a_stopped_node(sim: Simulation, topics: Topics
     sim.stop(c, 60_000)
     subscriber = topics.subscribe(b, "news")
     sim.run_for(100)
-    assert not subscriber.subscription.knows
+    assert list(subscriber.subscription.knows) in ([], ["B"])
     sim.run_for(300)
 
     assert b.mesh.announcements.late == 1

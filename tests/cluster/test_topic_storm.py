@@ -23,7 +23,7 @@ FOUND_BY = {
     "ForgottenInterest": 0,
     "SilentInterest": 0,
     "LateMark": 8,
-    "EarlyConfirmation": 0,
+    "EarlyConfirmation": 15,
 }
 """A seed that found each fault when this was written: it is tried first, and any other one will do as well."""
 

@@ -33,7 +33,7 @@ class Subscribed:
         self.is_shared = False
         self.is_over = False
         self.knows: dict[str, int] = {}
-        """Nodes that know of it, as it was promised, and their generations then."""
+        """Nodes that know of it, as it was promised, and their generations then; a member's own node is one."""
         self.last: dict[str, int] = {}
         """The last message of each producer."""
 
@@ -46,12 +46,8 @@ class Subscribed:
         """Whether what is published at a node now must reach it."""
         if self.is_over or (not self.durable and self.generation != self.node.generation):
             return False
-        if node is self.node:
-            return self.is_answered
         generation = self.knows.get(node.name)
         return generation is not None and ((self.durable and durable) or generation == node.generation)
-
-    is_answered = False
 
 
 class Topics:
@@ -161,7 +157,7 @@ class SimSubscriber(SimConsumer):
         return session.consume(self.of.queue, self)
 
     def _durable(self, announcement: Announcement | None, peers: set[str]) -> None:
-        self.subscription.is_answered = True
+        self.subscription.knows[self.node.name] = self.node.generation
         if announcement is None:
             return
         if announcement.is_over:
