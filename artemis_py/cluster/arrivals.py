@@ -36,22 +36,20 @@ class Arrivals:
 
         Returns the address of a copy if its producers must wait: the peer should send no more of them for now.
         """
+        if not envelope.queue:
+            if lane is not Lane.COPIES:
+                raise ProtocolError("a message that is handed over names no queue")
+            if self._may_bring(peer, envelope.address):
+                return self._take_copy(envelope)
+            return None
         if (
             not self._mesh.config.scope.covers(envelope.address)
             or self._mesh.is_reserved(envelope.address)
             or self._mesh.is_reserved(envelope.queue)
         ):
             raise ProtocolError(f"the peer has sent a message for '{envelope.address}', which the mesh does not have")
-        if not envelope.queue and not peer.may_share(envelope.address):
-            # The peer cannot know it: a subscription to a pattern may cover what it must not bring.
-            self._domain.discards.add(envelope.address, f"a copy from {peer.label}, which lacks the permission mesh")
-            return None
         if not peer.may_share(envelope.address):
             raise ProtocolError(f"the peer has sent a message for '{envelope.address}', without the permission mesh")
-        if not envelope.queue:
-            if lane is not Lane.COPIES:
-                raise ProtocolError("a message that is handed over names no queue")
-            return self._take_copy(envelope)
         message = envelope.message
         queue = self._domain.queues.get(envelope.queue)
         if queue is None and envelope.is_shared:
@@ -77,6 +75,20 @@ class Arrivals:
                 told.received_ms = self._mesh.now_ms
             local.changed()
         return None
+
+    def _may_bring(self, peer: "Peer", address: str) -> bool:
+        """Tell whether a peer may bring copies for an address; if not, they are discarded.
+
+        The peer cannot know it: a subscription to a pattern may cover addresses that it must not bring.
+        """
+        reason = ""
+        if not self._mesh.config.scope.covers(address) or self._mesh.is_reserved(address):
+            reason = f"a copy from {peer.label}, whose mesh covers other addresses"
+        elif not peer.may_share(address):
+            reason = f"a copy from {peer.label}, which lacks the permission mesh"
+        if reason:
+            self._domain.discards.add(address, reason)
+        return not reason
 
     def _take_copy(self, envelope: Envelope) -> Address | None:
         """Give a copy to the subscriptions here that want it, and pass it on to other nodes that it is for."""

@@ -3,6 +3,7 @@
 from functools import partial
 
 import pytest
+from attrs import evolve
 
 from artemis_py.cluster.envelope import Envelope, encode_envelope
 from artemis_py.cluster.events import NotCopied
@@ -552,3 +553,17 @@ def test_explain_knows_subscriptions(sim: Simulation, topics: Topics) -> None:
 
     assert "it collects for them" in explain(a.mesh, "group")[0]
     assert "comes here as copies" in explain(b.mesh, "kept")[0]
+
+
+def test_copy_that_only_the_sender_covers_is_discarded(sim: Simulation, topics: Topics) -> None:
+    """C11: what both brokers cover is shared, and the connection stays: a pattern does not say what else there is."""
+    a, b = meshed(sim, 2)
+    everything = topics.subscribe(b, "#")
+    sim.run_for(2_000)
+    b.mesh.config = evolve(b.mesh.config, scope=Scope(("eu",)))  # type: ignore[misc]
+    for address in ("us.news", "eu.news"):
+        topics.publish(a, address)
+    sim.run_for(2_000)
+
+    assert everything.bodies == ["A:2"]
+    assert sim.is_meshed()
