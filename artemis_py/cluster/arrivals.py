@@ -42,31 +42,15 @@ class Arrivals:
             if self._may_bring(peer, envelope.address):
                 return self._take_copy(envelope)
             return None
-        if (
-            not self._mesh.config.scope.covers(envelope.address)
-            or self._mesh.is_reserved(envelope.address)
-            or self._mesh.is_reserved(envelope.queue)
-        ):
+        if not self._mesh.is_shared(envelope.address, envelope.queue):
             raise ProtocolError(f"the peer has sent a message for '{envelope.address}', which the mesh does not have")
         if not peer.may_share(envelope.address):
             raise ProtocolError(f"the peer has sent a message for '{envelope.address}', without the permission mesh")
         message = envelope.message
-        queue = self._domain.queues.get(envelope.queue)
-        if queue is None and envelope.is_shared:
-            # The subscription was ended while the message was on its way.
-            self._domain.discards.add(envelope.queue, "the subscription was ended")
-            return None
-        if queue is None:
-            queue = self.make_shell(envelope.address, envelope.queue)
-        message.id = self._domain.dispatcher.numbers.new_message_id()
         message.set_extra(PATH, ",".join(envelope.path))
-        if queue is None or queue.address.name != envelope.address or not queue.enabled:
-            self._put_aside(envelope)
+        counts = envelope.delivery_count, envelope.was_acquired
+        if not self.put(envelope.address, envelope.queue, message, *counts, envelope.is_shared):
             return None
-        message.origin = self._domain.addresses.get(message.address, queue.address)
-        self.is_taking = True
-        queue.take_handed(message, envelope.delivery_count, envelope.was_acquired)
-        self.is_taking = False
         local = self._mesh.local(envelope.queue)
         if local is not None:
             told = local.told.get(peer)
@@ -155,15 +139,46 @@ class Arrivals:
             domain.events.emit(TakenAside(self._mesh.config.name, instance.queue, str(refusal)))
             return None
 
-    def _put_aside(self, envelope: Envelope) -> None:
-        """Send a message that cannot be in its queue to the dead-letter address: the peer no longer has it."""
+    def put(
+        self,
+        address: str,
+        name: str,
+        message: Message,
+        delivery_count: int,
+        was_acquired: bool,
+        is_for_subscription: bool = False,
+    ) -> bool:
+        """Put a message into a queue of this broker, past all rules of the mesh; create the queue if need be.
+
+        Returns False if that is not possible, and the message went to the dead-letter address, or if the subscription
+        that it is for was ended.
+        """
+        queue = self._domain.queues.get(name)
+        if queue is None and is_for_subscription:
+            # It was ended while the message was on its way.
+            self._domain.discards.add(name, "the subscription was ended")
+            return False
+        if queue is None:
+            queue = self.make_shell(address, name)
+        message.id = self._domain.dispatcher.numbers.new_message_id()
+        if queue is None or queue.address.name != address or not queue.enabled:
+            self._put_aside(address, name, message)
+            return False
+        message.origin = self._domain.addresses.get(message.address, queue.address)
+        self.is_taking = True
+        queue.take_handed(message, delivery_count, was_acquired)
+        self.is_taking = False
+        return True
+
+    def _put_aside(self, address: str, name: str, message: Message) -> None:
+        """Send a message that cannot be in its queue to the dead-letter address: nobody else has it."""
         domain = self._domain
-        reason = f"queue '{envelope.queue}' of '{envelope.address}' cannot be had here"
-        domain.events.emit(TakenAside(self._mesh.config.name, envelope.queue, reason))
-        address = domain.addresses.get(envelope.address)
-        if address is None:
-            address = domain.create_address(envelope.address, frozenset((RoutingType.ANYCAST,)), auto_created=True)
-        domain.undeliverable.untransformed(envelope.message, address, envelope.queue, None)
+        reason = f"queue '{name}' of '{address}' cannot be had here"
+        domain.events.emit(TakenAside(self._mesh.config.name, name, reason))
+        known = domain.addresses.get(address)
+        if known is None:
+            known = domain.create_address(address, frozenset((RoutingType.ANYCAST,)), auto_created=True)
+        domain.undeliverable.untransformed(message, known, name, None)
 
     def make_shell(self, address: str, name: str) -> Queue | None:
         """Create a queue that exists elsewhere, with this broker's settings; None if that is not possible."""

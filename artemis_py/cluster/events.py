@@ -60,3 +60,38 @@ class TakenAside(Event):
     cluster: str
     queue: str
     reason: str
+
+
+@frozen
+class PeerParting(Event):
+    """Another broker is being drained, stays after all, or has left."""
+
+    cluster: str
+    node_id: str
+    name: str
+    state: str
+    """A word of `departures.Parting`."""
+
+
+@frozen
+class DrainChanged(Event):
+    """This broker is being drained, is empty, has left the mesh, or stays after all."""
+
+    cluster: str
+    state: str
+    """A word of `departures.Parting`."""
+    remaining: int
+    """Messages that are left in queues of the mesh."""
+
+
+@frozen
+class MemberForgotten(Event):
+    """A member was forgotten, here or at another broker, by the word of an operator or because it has left."""
+
+    cluster: str
+    node_id: str
+    name: str
+    in_doubt: int
+    """Number of messages that were on their way to it, and are back in their queues."""
+    returned: int
+    """Number of messages that waited for it, and go into queues of this broker."""

@@ -63,6 +63,8 @@ class Hearing:
                 remote = self._remotes.grant(record)
             case Ready(id, is_ready):
                 self._note_ready(id, bool(is_ready))
+            case _:
+                mesh.departures.heard(self._peer, record)
         if remote is not None and self._peer.is_up:
             mesh.demand_changed(self._peer, remote)
 

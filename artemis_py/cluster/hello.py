@@ -11,7 +11,10 @@ from artemis_py.core.runtime.carrier import PeerRefused
 COPIES: Final = "copies"
 """Feature of a broker that tells of its subscriptions, and has a lane for copies."""
 
-FEATURES: Final = (COPIES,)
+OFFERS: Final = "offers"
+"""Feature of a broker that takes what one that is being drained offers."""
+
+FEATURES: Final = (COPIES, OFFERS)
 """Features of this broker."""
 
 MAX_NAME_CHARS: Final = 1000
@@ -44,11 +47,13 @@ class Hello:
     """Formats of messages that it can read."""
     features: tuple[str, ...] = FEATURES
     """What it knows beyond the first version."""
+    version: int = VERSION
+    """Version of the mesh that it speaks."""
 
     def as_map(self) -> dict[str, object]:
         """Return what goes over the wire."""
         return {
-            "version": VERSION,
+            "version": self.version,
             "min-version": MIN_VERSION,
             "cluster": self.cluster,
             "node-id": self.node_id,
@@ -74,6 +79,7 @@ def read_hello(said: Mapping[str, object]) -> Hello:
     if min_version > VERSION:
         raise PeerRefused(f"the other broker needs version {min_version} of the mesh: upgrade this broker first")
     return Hello(
+        version=version,
         cluster=_text(said, "cluster"),
         node_id=_text(said, "node-id"),
         node_name=_text(said, "node-name"),

@@ -51,6 +51,8 @@ class Outgoing:
         channel, peer = self.channel, self._peer
         allowed = (
             peer.is_taking
+            # Copies are for subscriptions that it still has.
+            and (self.lane is Lane.COPIES or not peer.visit.is_leaving)
             and not self._to_send
             and channel is not None
             and channel.bytes_claimed < peer.mesh.config.confirmation_window_size_bytes
@@ -107,9 +109,12 @@ class Outgoing:
         channel = self.channel
         if channel is None or number > self._sent:
             raise ProtocolError(f"message {number} was confirmed, and never sent")
-        before = channel.freed
+        count = len(channel.claims)
         channel.free(number)
-        self.confirmed += max(channel.freed - before, 0)
+        count -= len(channel.claims)
+        self.confirmed += count
+        self._peer.mesh.handed_over += count
+        self._peer.mesh.departures.confirmed(self._peer)
         if self.was_held:
             self._peer.review_lane(self)
 

@@ -181,7 +181,10 @@ class LocalQueue(Watcher):
 
     def demand_for(self, peer: "Peer") -> Demand:
         """Return the demand that a peer is told: that of consumers here, and of other peers if it may be passed on."""
-        if self.placement != SPREAD or not self.moves:
+        is_offered = self._is_offered_by(peer)
+        if self.placement != SPREAD or self.mesh.departures.drain is not None:
+            return Demand(self.id)
+        if not self.moves and not is_offered:
             return Demand(self.id)
         wants: dict[str, tuple[int, int]] = {}
         for consumer in self.own_consumers():
@@ -194,11 +197,19 @@ class LocalQueue(Watcher):
                     # The nearest counts. What only comes round in circles gets farther each time, and ends.
                     if distance < self.mesh.config.max_hops and (known is None or (distance + 1, -count) < known):
                         wants[text] = (distance + 1, count)
+        if is_offered:
+            # As if one consumer wanted everything.
+            wants[""] = (1, max(wants.get("", (1, 1))[1], 1))
         if len(wants) > self.mesh.config.interest_detail:
             distances, counts = zip(*wants.values(), strict=True)
             wants = {"": (min(distances), sum(counts))}
         told = [(text, distance, min(count, MAX_WEIGHT)) for text, (distance, count) in sorted(wants.items())]
-        return self._linger(Demand(self.id, tuple(told)))
+        demand = Demand(self.id, tuple(told))
+        return demand if is_offered else self._linger(demand)
+
+    def _is_offered_by(self, peer: "Peer") -> bool:
+        """Whether a peer is being drained, and this broker is to take all that it has of the queue."""
+        return (self.queue.address.name, self.queue.name) in peer.visit.offers
 
     def _linger(self, demand: Demand) -> Demand:
         """Return the last demand for a moment after the last consumer has left."""
@@ -241,6 +252,12 @@ class LocalQueue(Watcher):
                 if other is not peer and taker.demand.distance < self.mesh.config.max_hops:
                     room += max(taker.unused, 0)
         return room
+
+    def _room_for(self, peer: "Peer", own_room: int) -> int:
+        """Return how many messages a peer might hand over, if it were the only one."""
+        if self._is_offered_by(peer):
+            return MAX_GRANT if self.queue.enabled and not self._is_full() else 0
+        return own_room + self._passed_on(peer)
 
     def _takes_nothing(self) -> bool:
         queue = self.queue
@@ -289,7 +306,7 @@ class LocalQueue(Watcher):
         first = True
         own_room = self.room()
         for peer in peers:
-            room = own_room + self._passed_on(peer)
+            room = self._room_for(peer, own_room)
             told = self.told[peer]
             if peer in busy:
                 # The rest of the division goes to the first in turn.
@@ -356,7 +373,8 @@ class LocalQueue(Watcher):
     def set_taker(self, peer: "Peer", remote: RemoteQueue) -> None:
         """Let a peer take messages if it has demand for them, or no longer if it has none."""
         taker = self.takers.get(peer)
-        wanted = remote.demand.consumers > 0 and self.placement == SPREAD and self.moves
+        moves = self.moves or self.mesh.departures.drain is not None
+        wanted = remote.demand.consumers > 0 and self.placement == SPREAD and moves
         if taker is not None and (
             not wanted or taker.remote is not remote or taker.demand.distance != remote.demand.distance
         ):
@@ -365,7 +383,7 @@ class LocalQueue(Watcher):
         if wanted and taker is None:
             taker = self.takers[peer] = Taker(self, peer, remote)
             peer.taking[self] = None
-            if self._keeps_what_waits:
+            if self._keeps_what_waits and self.mesh.departures.drain is None:
                 taker.restrict(False, self.queue.next_sequence - 1, 0)
         elif taker is not None:
             taker.update()
@@ -429,6 +447,9 @@ class LocalQueue(Watcher):
     def _allows(self, taker: Taker, now_ms: int) -> bool:
         """Tell whether a taker may have anything now, and restrict it to what it may have (mesh §3.4)."""
         delay_ms = self.queue.address.settings.redistribution_delay
+        if self.mesh.departures.drain is not None:
+            taker.restrict(False, 0, 0)
+            return True
         if self.mesh.config.load_balancing is LoadBalancing.OFF_WITH_REDISTRIBUTION:
             if delay_ms is None:
                 delay_ms = OFF_DELAY_MS

@@ -59,6 +59,12 @@ class Marks:
         if self._marks.get(origin, {}).pop(channel, None) is not None:
             self._storage.save_record(MARKS, _key(origin, channel), None)
 
+    def forget_all(self, origin: str) -> None:
+        """Forget all channels of an origin."""
+        for channel in list(self._marks.get(origin, {})):
+            self.forget(origin, channel)
+        self._marks.pop(origin, None)
+
 
 def _key(origin: str, channel: int) -> bytes:
     return _NUMBER.pack(channel) + origin.encode()

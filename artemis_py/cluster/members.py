@@ -9,10 +9,11 @@ import json
 from collections.abc import Callable
 from typing import Final
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from artemis_py.cluster.records import Member
 from artemis_py.core.queues.storage import Storage
+from artemis_py.errors import InvalidRequest
 
 MEMBERS: Final = "mesh-members"
 """Space of the records of members."""
@@ -45,6 +46,8 @@ class Members:
         """Told of each node that is heard of, and of changes, to dial it."""
         self.on_new: Callable[[KnownMember], None] = _ignore
         """Told of each node that was not known, to tell peers."""
+        self.is_forgotten: Callable[[str], bool] = _never
+        """Tells whether a node is a member only by its own word."""
         self._storage: Final = storage
         self._own_id: Final = own_id
         self._members: Final[dict[str, KnownMember]] = {}
@@ -68,9 +71,27 @@ class Members:
         """Return the member of this id."""
         return self._members.get(node_id)
 
+    def find(self, text: str) -> KnownMember:
+        """Return the member of this id or name. Raises InvalidRequest."""
+        known = self._members.get(text)
+        if known is not None:
+            return known
+        found = [each for each in self._members.values() if each.name == text]
+        if len(found) > 1:
+            ids = ", ".join(sorted(each.node_id for each in found))
+            raise InvalidRequest(f"{len(found)} members have the name '{text}'; give the id: {ids}")
+        if not found:
+            raise InvalidRequest(f"the mesh has no other member '{text}'")
+        return found[0]
+
+    def accept(self, member: KnownMember) -> None:
+        """Let a member come back whose store is older than it was, by the word of an operator."""
+        self.remember(evolve(member, incarnation=0))
+
     def learn(self, member: Member) -> None:
         """Note a member that a peer knows; what it says of itself counts more."""
-        if member.node_id not in self._members and len(self._members) < MAX_MEMBERS:
+        is_new = member.node_id not in self._members and not self.is_forgotten(member.node_id)
+        if is_new and len(self._members) < MAX_MEMBERS:
             self.remember(KnownMember(member.node_id, member.name, member.urls or (), 0))
 
     def remember(self, member: KnownMember) -> None:
@@ -93,3 +114,7 @@ class Members:
 
 def _ignore(member: KnownMember) -> None:
     pass
+
+
+def _never(node_id: str) -> bool:
+    return False

@@ -12,6 +12,7 @@ from uuid import UUID
 from artemis_py.cluster.announcements import Announcements
 from artemis_py.cluster.arrivals import Arrivals
 from artemis_py.cluster.claims import OriginChannel, load_channels
+from artemis_py.cluster.departures import Departures
 from artemis_py.cluster.elsewhere import Elsewhere
 from artemis_py.cluster.entry import check_connection, check_peer
 from artemis_py.cluster.events import ChannelGap, NotCopied, PeerDown, PeerUp, TablesDiffer
@@ -37,7 +38,6 @@ from artemis_py.core.routing.domain import Domain
 from artemis_py.core.runtime.carrier import Lane, PeerRefused
 from artemis_py.core.runtime.timers import Timers
 from artemis_py.core.settings.cluster_config import ClusterConfig, LoadBalancing
-from artemis_py.errors import InvalidRequest
 
 NODE: Final = "mesh-node"
 INCARNATION: Final = b"incarnation"
@@ -78,10 +78,15 @@ class Mesh(TurnListener, Companion):
         """Connections by node id, one for each node."""
         self.members: Final = Members(domain.storage, node_id)
         self.members.on_new = self._tell_member
+        self.departures: Final = Departures(self)
+        self.members.is_forgotten = self.departures.is_forgotten
         self.dirty: list[LocalQueue] = []
         """Queues that changed in this iteration."""
         self.claiming: list[Outgoing] = []
         """Lanes that messages were claimed for in this iteration."""
+        self.handed_over: int = 0
+        self.taken: int = 0
+        """Messages that peers have confirmed, and that were taken from peers, in this run."""
         self.interests: Final = Interests(self)
         self.elsewhere: Final = Elsewhere(self)
         self.shells: Final = Shells(self)
@@ -122,6 +127,7 @@ class Mesh(TurnListener, Companion):
         for channel in channels:
             self._channels[channel.id] = channel
         self.members.load()
+        self.departures.load()
         records = dict(self.storage.load_records(NODE))
         last = records.get(INCARNATION, b"")
         self.incarnation = (_NUMBER.unpack(last)[0] if len(last) == _NUMBER.size else 0) + 1
@@ -187,6 +193,14 @@ class Mesh(TurnListener, Companion):
         own = ("$", "ActiveMQ.Advisory.", options.internal_naming_prefix, options.management_address)
         return name in self.domain.reserved or name.startswith(own)
 
+    def is_shared(self, address: str, queue: str) -> bool:
+        """Tell whether the mesh may have a queue of this name."""
+        return self.config.scope.covers(address) and not self.is_reserved(address) and not self.is_reserved(queue)
+
+    def may_share(self, peer: Peer, address: str, queue: str) -> bool:
+        """Tell whether a peer may hand over messages of a queue."""
+        return self.is_shared(address, queue) and peer.may_share(address)
+
     def knows_channel(self, id: int) -> bool:
         """Tell whether messages are claimed, or may be, in a channel of this number."""
         return id in self._channels
@@ -197,10 +211,14 @@ class Mesh(TurnListener, Companion):
 
     # -- connections -------------------------------------------------------------------------------------------
 
-    def connect(self) -> tuple[Hello, Peer]:
-        """Return what this broker says on a new connection, and its listener. Raises PeerRefused at the start."""
+    def connect(self, node_id: str = "") -> tuple[Hello, Peer]:
+        """Return what this broker says on a new connection, and its listener; `node_id` is who has dialled, if anybody.
+
+        Raises PeerRefused at the start, and when this broker has left.
+        """
         if not self.is_ready:
             raise PeerRefused("this broker is starting")
+        self.departures.check(node_id)
         self._connections += 1
         hello = Hello(
             cluster=self.config.name,
@@ -227,6 +245,8 @@ class Mesh(TurnListener, Companion):
         if current is not None:
             check_connection(self, peer, current)
             current.close("another connection to this broker is newer", is_duplicate=True)
+        self.departures.admitted(hello.node_id)
+        peer.visit.clock_difference_ms = hello.now_ms - self.now_ms
         self.members.remember(KnownMember(hello.node_id, hello.node_name, hello.urls, hello.incarnation))
         self.peers[hello.node_id] = peer
 
@@ -236,10 +256,11 @@ class Mesh(TurnListener, Companion):
             if channel.peer_id != peer.node_id:
                 continue
             mark = marks.get(channel.id, 0)
+            claimed = len(channel.claims)
             # What an earlier run has sent, and heard of, is not known beyond what was still claimed.
             keys = [key for key, current in self._current.items() if current is channel]
             fits = bool(keys) and self._check_mark(peer, channel, mark)
-            channel.settle(mark)
+            self.handed_over += claimed - channel.settle(mark)
             if not fits:
                 channel.close()
                 del self._channels[channel.id]
@@ -268,9 +289,11 @@ class Mesh(TurnListener, Companion):
     def peer_up(self, peer: Peer) -> None:
         """Note that messages may go to a peer, and come from it."""
         assert peer.hello is not None
+        peer.visit.since_ms = self.now_ms
         self._known[peer.node_id] = peer.remotes
         self._formats[peer.node_id] = peer.formats
         self.forward_to(peer.node_id).connected(peer)
+        self.departures.peer_up()
         self.domain.events.emit(PeerUp(self.config.name, peer.node_id, peer.hello.node_name, peer.label))
 
     def peer_lost(self, peer: Peer, was: PeerState, reason: str) -> None:
@@ -283,6 +306,7 @@ class Mesh(TurnListener, Companion):
             in_doubt = peer.in_doubt
             name = peer.hello.node_name
             self.domain.events.emit(PeerDown(self.config.name, peer.node_id, name, reason, in_doubt))
+        self.departures.peer_lost(peer, was is PeerState.UP, reason)
 
     def tables_differ(self, peer: Peer) -> None:
         """Report that what a peer has told is not what is known here."""
@@ -310,19 +334,12 @@ class Mesh(TurnListener, Companion):
 
     def _tell_member(self, member: KnownMember) -> None:
         for peer in self.peers.values():
-            peer.tell_member(member.record)
+            if peer.node_id != member.node_id:
+                peer.tell(member.record)
 
-    def forget(self, node_id: str) -> int:
-        """Forget a member that will not come back; return how many messages were on their way to it.
-
-        They are back at their places, marked as perhaps delivered: if the node has taken them and returns, they exist
-        twice. Raises InvalidRequest for a node that is not known, or is connected.
-        """
-        member = self.members.get(node_id)
-        if member is None:
-            raise InvalidRequest(f"no member of mesh '{self.config.name}' has the id '{node_id}'")
-        if node_id in self.peers:
-            raise InvalidRequest(f"member '{member.name}' is connected: stop it first")
+    def drop(self, member: KnownMember) -> tuple[int, int]:
+        """End everything that is on its way to a member, or waits for it; return how many messages each is."""
+        node_id = member.node_id
         count = 0
         for channel in list(self._channels.values()):
             if channel.peer_id == node_id:
@@ -334,8 +351,10 @@ class Mesh(TurnListener, Companion):
         self._known.pop(node_id, None)
         self.elsewhere.forget_peer(node_id)
         self.shells.forget_node(node_id)
-        self.members.forget(member)
-        return count
+        forward = self.forward_to(node_id)
+        waiting = forward.waiting_count
+        forward.give_back(is_forgotten=True)
+        return count, waiting
 
     # -- queues ------------------------------------------------------------------------------------------------
 
@@ -406,12 +425,7 @@ class Mesh(TurnListener, Companion):
 
     def _may_make(self, address: str, queue: str) -> bool:
         """Tell whether a queue may be made because another node has it."""
-        return (
-            self.config.max_hops > 0
-            and self.config.scope.covers(address)
-            and not self.is_reserved(address)
-            and not self.is_reserved(queue)
-        )
+        return self.config.max_hops > 0 and self.is_shared(address, queue)
 
     # -- what waits for a node -----------------------------------------------------------------------------------
 
@@ -423,6 +437,8 @@ class Mesh(TurnListener, Companion):
         found: list[str] = []
         for node_id, remotes in sorted(self._known.items()):
             remote = remotes.find(address, queue)
+            if node_id in self.departures.leaving:
+                continue
             if remote is not None and remote.instance.placement == SPREAD and format in self._formats[node_id]:
                 found.append(node_id)
         return found
@@ -433,6 +449,19 @@ class Mesh(TurnListener, Companion):
         if found is None:
             found = self._forwards[node_id] = StoreAndForward(self, node_id)
         return found
+
+    def forwards(self) -> list[StoreAndForward]:
+        """Return what waits for each node, as far as anything may."""
+        for member in self.members.values():
+            self.forward_to(member.node_id)
+        return list(self._forwards.values())
+
+    @property
+    def is_forwarding(self) -> bool:
+        """Whether anything is on its way to other nodes, or waits for one."""
+        return any(each.claims for each in self._channels.values()) or any(
+            each.waiting_count for each in self._forwards.values()
+        )
 
     def forwarding_begun(self, forward: StoreAndForward) -> None:
         """Send at the end of this iteration what has just begun to wait."""
@@ -450,6 +479,7 @@ class Mesh(TurnListener, Companion):
         """Work out what changed, tell peers, and store claims; see `TurnListener`."""
         if self.peers and self.domain.dispatcher.storage_failure is not None:
             self.close("the store of this broker has failed")
+        is_reviewing = self.departures.step()
         for _ in range(PASSES):
             if not self.dirty:
                 break
@@ -471,12 +501,15 @@ class Mesh(TurnListener, Companion):
                 more = True
                 self._marked[peer] = None
         self.announcements.flushed()
-        return more or bool(self.dirty or self._marked)
+        return more or is_reviewing or bool(self.dirty or self._marked)
 
     def _look_at(self, local: LocalQueue) -> None:
         local.review()
         if local.is_closed:
             return
+        drain = self.departures.drain
+        if drain is not None:
+            drain.look(local)
         local.refresh_takers()
         local.divide()
         for peer in self.peers.values():

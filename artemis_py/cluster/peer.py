@@ -40,6 +40,7 @@ from artemis_py.cluster.records import (
 )
 from artemis_py.cluster.remote_queue import RemoteQueues
 from artemis_py.cluster.telling import Telling
+from artemis_py.cluster.visit import Visit
 from artemis_py.core.runtime.carrier import Lane, PeerConnection
 from artemis_py.core.runtime.timers import Timer
 from artemis_py.errors import ProtocolError, Refusal
@@ -86,6 +87,7 @@ class Peer:
         self.has_copies: bool = False
         """Whether the peer knows of subscriptions; an earlier version does not."""
         self.is_suspect: bool = False
+        self.visit: Final = Visit()
         self.telling: Telling = Telling(self)
         self._hearing: Final = Hearing(self)
         self.taking: Final[dict[LocalQueue, None]] = {}
@@ -211,12 +213,11 @@ class Peer:
 
     def _begin_snapshot(self) -> None:
         self.say(SnapshotBegin())
-        for member in self.mesh.members.values():
-            if member.node_id != self.node_id:
-                self.say(member.record)
+        for record in self.mesh.departures.introduction(self):
+            self.say(record)
         self.telling.begin(list(self.mesh.locals()), list(self.mesh.interests.announced()))
         for ended in self.mesh.shells.ended():
-            self.tell_ended(ended)
+            self.tell(ended)
         self.mesh.mark(self)
 
     def _check_up(self) -> None:
@@ -348,6 +349,7 @@ class Peer:
             if full is not None:
                 incoming.hold(full)
             self.taken += 1
+            self.mesh.taken += 1
         incoming.to_confirm = number
         self.mesh.mark(self)
 
@@ -440,15 +442,10 @@ class Peer:
         if self.state in (PeerState.SYNCING, PeerState.UP):
             self.say(Seen(batch))
 
-    def tell_ended(self, ended: Ended) -> None:
-        """Tell that a subscription was ended."""
-        if self.state in (PeerState.SYNCING, PeerState.UP) and self.has_copies:
-            self.say(ended)
-
-    def tell_member(self, member: Member) -> None:
-        """Tell about a member that was not known when the snapshot was told."""
-        if self.state in (PeerState.SYNCING, PeerState.UP) and member.node_id != self.node_id:
-            self.say(member)
+    def tell(self, record: Record) -> None:
+        """Tell something besides queues that has changed since the snapshot was told."""
+        if self.state in (PeerState.SYNCING, PeerState.UP) and (self.has_copies or not isinstance(record, Ended)):
+            self.say(record)
 
     def tell_later(self, local: LocalQueue | Announced) -> None:
         """Tell about a queue, or about subscriptions, at the end of this iteration."""

@@ -14,19 +14,23 @@ KEPT: Final = 2
 """Placement of a queue that needs one broker: its messages stay at the node that took them."""
 
 
+def kind_of(queue: Queue) -> str:
+    """Return the attribute for which a queue needs one broker; empty: its messages may be at any node."""
+    settings = queue.settings
+    kinds = {
+        "exclusive": settings.exclusive,
+        "last-value": settings.last_value,
+        "non-destructive": settings.non_destructive,
+        "ring-size": settings.ring_size >= 0,
+        "max-consumers": settings.max_consumers >= 0,
+        "purge-on-no-consumers": settings.purge_on_no_consumers,
+    }
+    return next((kind for kind, is_set in kinds.items() if is_set), "")
+
+
 def placement_of(queue: Queue) -> int:
     """Return where the messages of a queue may be."""
-    settings = queue.settings
-    if (
-        settings.exclusive
-        or settings.last_value
-        or settings.non_destructive
-        or settings.ring_size >= 0
-        or settings.max_consumers >= 0
-        or settings.purge_on_no_consumers
-    ):
-        return KEPT
-    return SPREAD
+    return KEPT if kind_of(queue) else SPREAD
 
 
 def is_covered(mesh: "Mesh", queue: Queue) -> bool:

@@ -107,6 +107,32 @@ class Member(Record):
 
 
 @frozen
+class Leaving(Record):
+    """How far the sender is with leaving the mesh: a number of `departures.Parting`."""
+
+    number: ClassVar[int] = 13
+    state: int
+
+
+@frozen
+class Forgotten(Record):
+    """A node that is no member any more, by the word of an operator, with the number of starts it was known by."""
+
+    number: ClassVar[int] = 14
+    node_id: str
+    incarnation: int
+    since_ms: int
+
+
+@frozen
+class Sees(Record):
+    """Nodes that the sender is connected with, the receiver among them."""
+
+    number: ClassVar[int] = 15
+    node_ids: Texts
+
+
+@frozen
 class Instance(Record):
     """The queue of one name at the sender; `id` names it on this connection."""
 
@@ -194,6 +220,16 @@ class Grant(Record):
 
 
 @frozen
+class Offer(Record):
+    """The sender is being drained, and the receiver may have everything of this queue of the sender (1), or not (0)."""
+
+    number: ClassVar[int] = 27
+    address: str
+    queue: str
+    is_offered: int
+
+
+@frozen
 class Ended(Record):
     """A shared subscription was ended by a client of the sender, or of another node; `ended_ms` is when."""
 
@@ -243,6 +279,9 @@ _KINDS: Final[tuple[type[Record], ...]] = (
     Seen,
     Resync,
     Member,
+    Leaving,
+    Forgotten,
+    Sees,
     Instance,
     SharedInstance,
     Interest,
@@ -250,6 +289,7 @@ _KINDS: Final[tuple[type[Record], ...]] = (
     Gone,
     Ready,
     Grant,
+    Offer,
     Ended,
     ToldMarks,
     Closed,

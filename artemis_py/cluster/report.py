@@ -6,7 +6,9 @@ from attrs import frozen
 
 from artemis_py.cluster.local_queue import LocalQueue
 from artemis_py.cluster.peer import PeerState
-from artemis_py.cluster.placement import SPREAD, is_kept_subscription
+from artemis_py.cluster.placement import SPREAD, is_kept_subscription, kind_of
+from artemis_py.cluster.records import VERSION
+from artemis_py.cluster.remains import Rest, rest_of
 from artemis_py.core.settings.cluster_config import LoadBalancing
 
 if TYPE_CHECKING:
@@ -26,7 +28,7 @@ class MemberStatus:
     node_id: str
     name: str
     state: str
-    """`up`, `suspect`, a state on the way there, or `away`."""
+    """`up`, `suspect`, a state on the way there, `away`; `draining`, `empty` or `left` for one that is leaving."""
     urls: tuple[str, ...]
     claimed: int
     """Messages on their way to it; while it is away they are in doubt."""
@@ -37,6 +39,37 @@ class MemberStatus:
     """Messages that it has taken, and given, since it was connected."""
     resyncs: int
     """Times that tables differed; must be 0."""
+    since_ms: int
+    """Time since which it is connected, in milliseconds since 1970; 0 while it is not."""
+    is_dialled: bool
+    """Whether this broker made the connection."""
+    version: int
+    """Version of the mesh that it speaks; 0 while it is away."""
+    clock_difference_ms: int
+    """How far its clock was ahead of this broker's at its hello, with the time that the hello took."""
+
+
+@frozen
+class OwnStatus:
+    """What this broker is doing in its mesh."""
+
+    cluster: str
+    node_id: str
+    name: str
+    state: str
+    """`stays`, or how far a drain is: `draining`, `empty`, `left`."""
+    incarnation: int
+    handed_over: int
+    taken: int
+    """Messages that others have taken, and given, since the start."""
+    drained: int
+    """Messages that others have taken since the drain began."""
+    clients: int
+    """Clients that are connected, without those that operate the broker."""
+    remaining: int
+    """Messages that are left; only counted during a drain."""
+    rest: tuple[Rest, ...]
+    """Queues that have them, and what keeps them; only during a drain, and the first `MOST_RESTS`."""
 
 
 def members_of(mesh: "Mesh") -> list[MemberStatus]:
@@ -47,6 +80,9 @@ def members_of(mesh: "Mesh") -> list[MemberStatus]:
         state = "away"
         if peer is not None:
             state = "suspect" if peer.is_suspect else peer.state.value
+            leaving = mesh.departures.leaving.get(member.node_id)
+            if leaving is not None and state == "up":
+                state = leaving.word
         forward = mesh.forward_to(member.node_id).queue
         found.append(
             MemberStatus(
@@ -59,9 +95,55 @@ def members_of(mesh: "Mesh") -> list[MemberStatus]:
                 handed_over=0 if peer is None else peer.handed_over,
                 taken=0 if peer is None else peer.taken,
                 resyncs=0 if peer is None else peer.resyncs,
+                since_ms=0 if peer is None else peer.visit.since_ms,
+                is_dialled=peer is not None and peer.is_dialled,
+                version=0 if peer is None or peer.hello is None else peer.hello.version,
+                clock_difference_ms=0 if peer is None else peer.visit.clock_difference_ms,
             )
         )
     return found
+
+
+def own_status(mesh: "Mesh", clients: int) -> OwnStatus:
+    """Return what this broker is doing; `clients` is the number of its clients."""
+    drain = mesh.departures.drain
+    count, rest = (0, ()) if drain is None else rest_of(mesh)
+    return OwnStatus(
+        cluster=mesh.config.name,
+        node_id=mesh.node_id,
+        name=mesh.node_name,
+        state=mesh.departures.parting.word,
+        incarnation=mesh.incarnation,
+        handed_over=mesh.handed_over,
+        taken=mesh.taken,
+        drained=0 if drain is None else drain.moved,
+        clients=clients,
+        remaining=count,
+        rest=rest,
+    )
+
+
+def topology(mesh: "Mesh") -> dict[str, object]:
+    """Return the brokers of the mesh and which of them see each other, as far as this broker has heard."""
+    own = {"nodeID": mesh.node_id, "name": mesh.node_name, "urls": list(mesh.urls), "version": VERSION}
+    nodes = [
+        own
+        | {"state": "here", "sees": sorted(peer.node_id for peer in mesh.peers.values() if peer.state is PeerState.UP)}
+    ]
+    for status in members_of(mesh):
+        sight = mesh.departures.sights.get(status.node_id)
+        nodes.append(
+            {
+                "nodeID": status.node_id,
+                "name": status.name,
+                "urls": list(status.urls),
+                "version": status.version,
+                "state": status.state,
+                # What it said last; None: it has never said, or is not connected with this broker.
+                "sees": None if sight is None else sorted(sight),
+            }
+        )
+    return {"mesh": mesh.config.name, "nodes": nodes}
 
 
 def explain(mesh: "Mesh", name: str) -> list[str]:
@@ -76,7 +158,7 @@ def explain(mesh: "Mesh", name: str) -> list[str]:
         return ["the mesh does not have this queue: see scope"]
     queue = local.queue
     if local.placement != SPREAD:
-        return ["queues of this kind need one broker: messages stay where they were sent"]
+        return [f"a queue that is {kind_of(queue)} needs one broker: messages stay where they were sent"]
     found: list[str] = []
     if mesh.shells.is_shell(name):
         found.append("clients of other brokers share this subscription, and none of this one's: it collects for them")

@@ -108,7 +108,7 @@ class Shells:
         elif local.is_ended:
             self._remember(name, self._mesh.now_ms)
             for peer in self._mesh.peers.values():
-                peer.tell_ended(Ended(name, self._ended[name]))
+                peer.tell(Ended(name, self._ended[name]))
 
     def adopt(self, local: "LocalQueue") -> None:
         """Make a root of a shell, because a client of this node subscribed to it."""

@@ -6,7 +6,7 @@ goes over the same channel as messages that are handed over, in the same way. It
 
 from typing import TYPE_CHECKING, Final
 
-from artemis_py.cluster.envelope import PATH
+from artemis_py.cluster.envelope import PATH, path_of
 from artemis_py.core.messages.message import Message
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.queues.attaching import attach, detach
@@ -15,8 +15,10 @@ from artemis_py.core.queues.outcomes import REJECTED
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.queues.reference import Reference
 from artemis_py.core.queues.rules.guard import Guard
-from artemis_py.core.queues.settlement import acknowledge
+from artemis_py.core.queues.settlement import acknowledge, forget
+from artemis_py.core.queues.treating import Treatment, treat, whole
 from artemis_py.core.settings.queue_config import QueueConfig
+from artemis_py.errors import Refusal
 
 if TYPE_CHECKING:
     from artemis_py.cluster.local_queue import LocalQueue
@@ -63,20 +65,29 @@ class StoreAndForward(Sink):
     """What waits for one node, and the consumer that sends it while the node is connected."""
 
     def __init__(self, mesh: "Mesh", node_id: str) -> None:
+        self.node_id: Final = node_id
         self.name: Final = f"{mesh.domain.options.internal_naming_prefix}sf.{mesh.config.name}.{node_id}"
         self._mesh: Final = mesh
         self.dropped: int = 0
         """Number of copies that were dropped because the node was away for long."""
-        self._node_id: Final = node_id
         self._unstored = 0
         """Number of copies that were kept since the node has left, and are not durable."""
         self._consumer: Consumer | None = None
         self._peer: Peer | None = None
+        self._is_returning = False
+        self._is_forgotten = False
+        """Whether the node is no member any more, and copies for it were not discarded yet."""
 
     @property
     def queue(self) -> Queue | None:
         """The queue, if anything has ever waited."""
         return self._mesh.domain.queues.get(self.name)
+
+    @property
+    def waiting_count(self) -> int:
+        """Number of messages that wait."""
+        queue = self.queue
+        return 0 if queue is None else queue.message_count
 
     def put(self, message: Message, address: str, queue: str, is_shared: bool = False) -> None:
         """Keep a message for the node, as durable as everything of this iteration."""
@@ -95,7 +106,7 @@ class StoreAndForward(Sink):
             if self._unstored >= MAX_UNSTORED:
                 self.dropped += 1
                 if self.dropped == 1:
-                    text = f"{MAX_UNSTORED} copies wait for node {self._node_id}, which is away"
+                    text = f"{MAX_UNSTORED} copies wait for node {self.node_id}, which is away"
                     self._mesh.not_copied(message, text)
                 return
             self._unstored += 1
@@ -117,11 +128,8 @@ class StoreAndForward(Sink):
         waiting.adopt(copy)
 
     def _copy(self, message: Message) -> Message:
-        copy = message.copy(message.address)
+        copy = copy_of(message)
         copy.id = self._mesh.domain.dispatcher.numbers.new_message_id()
-        copy.expires_ms = message.expires_ms
-        copy.routing_type = message.routing_type
-        copy.stored_first = message.stored_first
         return copy
 
     def _waiting(self) -> Queue:
@@ -138,14 +146,12 @@ class StoreAndForward(Sink):
     def disconnected(self) -> None:
         """Send nothing more; what is claimed stays claimed."""
         self._peer = None
-        if self._consumer is not None and not self._consumer.is_closed:
-            detach(self._consumer, False)
-        self._consumer = None
+        self._detach()
 
     def refresh(self) -> None:
         """Go on, if the channel has room."""
         queue, peer = self.queue, self._peer
-        if queue is None or peer is None:
+        if queue is None or peer is None or self._is_returning:
             return
         if self._consumer is None:
             queue.address.sets_aside = True
@@ -154,6 +160,38 @@ class StoreAndForward(Sink):
             self._consumer.grant(UNLIMITED)
         if peer.forwarding.may_claim:
             self._consumer.unblock()
+
+    def give_back(self, is_forgotten: bool = False) -> None:
+        """Put what waits into the queues of this broker that it is for: the node leaves, or another is to get it.
+
+        Copies stay: they are for subscriptions of the node, which has those until it is forgotten. What is on its way
+        to the node is not part of it: that comes back when it is known not to have arrived.
+        """
+        self._detach()
+        self._is_forgotten = self._is_forgotten or is_forgotten
+        queue = self.queue
+        if queue is not None and queue.waiting_count and not self._is_returning:
+            self._is_returning = True
+            treatment = _Return(self._mesh, self.node_id if self._is_forgotten else "")
+            self._is_forgotten = False
+            steps = treat(queue, whole(queue, None), treatment)
+            self._mesh.domain.dispatcher.slices.start(steps, self._returned, self._stopped)
+
+    def _returned(self, outcome: object) -> None:
+        self._is_returning = False
+        if self._is_forgotten:
+            # The node was forgotten while what waits was looked at.
+            self.give_back()
+        self.refresh()
+
+    def _stopped(self, refusal: Refusal) -> None:
+        """Leave the rest where it is: it cannot be read, and the store has reported that."""
+        self._is_returning = False
+
+    def _detach(self) -> None:
+        if self._consumer is not None and not self._consumer.is_closed:
+            detach(self._consumer, False)
+        self._consumer = None
 
     def deliver(self, reference: Reference) -> None:
         """Claim a message for the node."""
@@ -166,6 +204,12 @@ class StoreAndForward(Sink):
             return
         if not peer.may_share(reference.message.address):
             self._mesh.not_copied(reference.message, f"{peer.label} lacks the permission mesh")
+            consumer.relinquish(reference)
+            acknowledge(reference)
+            return
+        if peer.visit.is_leaving and not is_copy(reference.message):
+            # It came back from the channel after the rest had been given back.
+            put_here(self._mesh, reference)
             consumer.relinquish(reference)
             acknowledge(reference)
             return
@@ -197,6 +241,74 @@ class StoreAndForward(Sink):
         queue.address.sets_aside = True
         self._mesh.forwarding_begun(self)
         return queue
+
+
+class _Return(Treatment):
+    """Puts messages that wait for a node into queues of this broker, and ends copies for a node that was forgotten."""
+
+    def __init__(self, mesh: "Mesh", forgotten: str) -> None:
+        super().__init__(removes=True)
+        self._mesh: Final = mesh
+        self._forgotten: Final = forgotten
+        """The node, if it is no member any more; otherwise empty."""
+
+    def begin(self, reference: Reference) -> bool:
+        """Put it there, in the commit in which it leaves; False if it is to wait on, or does not say for what."""
+        extra = reference.message.extra
+        if is_copy(reference.message):
+            if self._forgotten:
+                self._redirect(reference.message)
+            return bool(self._forgotten)
+        if extra is None or TARGET not in extra:
+            return False
+        put_here(self._mesh, reference)
+        return True
+
+    def _redirect(self, message: Message) -> None:
+        """Send a copy to nodes behind the one that was forgotten by other ways, if there are any."""
+        mesh = self._mesh
+        copy = copy_of(message)
+        extra = {} if copy.extra is None else copy.extra
+        if extra.pop(DURABLE, None) is not None:
+            copy.durable = True
+        due_ms = extra.pop(DUE, None)
+        if isinstance(due_ms, int) and due_ms > mesh.now_ms:
+            copy.delivery_time_ms = due_ms
+        copy.origin = mesh.domain.addresses.get(message.address)
+        text = extra.get(COPY)
+        nodes = text.split(",") if isinstance(text, str) else []
+        ways = mesh.elsewhere.ways_to([node for node in nodes if node not in (self._forgotten, mesh.node_id)])
+        for via, targets in ways.items():
+            mesh.forward_to(via).put_copy(copy, tuple(targets), message.durable, path_of(message))
+        if sum(map(len, ways.values())) < len(nodes):
+            mesh.domain.discards.add(message.address, "a copy for a broker that was forgotten")
+
+    def end(self, reference: Reference) -> None:
+        """Forget what waited."""
+        forget(reference)
+
+
+def is_copy(message: Message) -> bool:
+    """Tell whether what waits for a node is a copy for subscriptions."""
+    return message.extra is not None and COPY in message.extra
+
+
+def copy_of(message: Message) -> Message:
+    """Return a copy with everything that a node needs to know of a message."""
+    copy = message.copy(message.address)
+    copy.expires_ms = message.expires_ms
+    copy.routing_type = message.routing_type
+    copy.stored_first = message.stored_first
+    return copy
+
+
+def put_here(mesh: "Mesh", reference: Reference) -> None:
+    """Put a message that waits for a queue of another node into the queue of this broker."""
+    address, name, is_shared = target_of(reference)
+    copy = copy_of(reference.message)
+    if copy.extra is not None:
+        copy.extra.pop(TARGET, None)
+    mesh.arrivals.put(address, name, copy, reference.delivery_count, reference.was_acquired, is_shared)
 
 
 class Turns(Guard):

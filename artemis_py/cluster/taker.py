@@ -55,6 +55,8 @@ class Taker(Sink):
         """Time at which a message may move again, by its sequence."""
         self._due: Final[list[tuple[int, int]]] = []
         """The same as a heap of (time, sequence)."""
+        self._takes_groups = False
+        """Whether it gets messages of groups too: it is the only one that is to get what is left here."""
         self._unmatched_only = False
         """Whether it gets only what no consumer here wants."""
         self._after = 0
@@ -110,6 +112,19 @@ class Taker(Sink):
         self._unmatched_only, self._after, self._below = unmatched_only, after, below
         if widens or below:
             self.examine_again()
+
+    def take_groups(self, is_wanted: bool) -> None:
+        """Take messages of groups, or leave them here."""
+        if is_wanted != self._takes_groups:
+            self._takes_groups = is_wanted
+            if is_wanted:
+                self.examine_again()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it could have more messages, and nothing of what is left here is for it."""
+        is_busy = self.local.queue.dispatch.is_ready or bool(self._due)
+        return self.consumer.credit > 0 and self.peer.may_claim and not is_busy
 
     def examine_again(self) -> None:
         """Walk through the queue from its head, because something it did not want before may be wanted now."""
@@ -174,11 +189,9 @@ class Taker(Sink):
 
     def _can_move(self, message: Message) -> bool:
         """Tell whether a message may leave this broker at all, and whether the peer can read it."""
-        return (
-            (not message.has_group or self.local.group_taker is self.peer)
-            and message.large is None
-            and message.format.name in self._formats
-        )
+        if message.has_group and not self._takes_groups and self.local.group_taker is not self.peer:
+            return False
+        return message.large is None and message.format.name in self._formats
 
     def has_consumer_for(self, reference: Reference) -> bool:
         """Tell whether the peer could have a message, if no delay kept it here."""

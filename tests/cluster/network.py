@@ -106,7 +106,7 @@ class End:
     def _open(self, hello: Mapping[str, object]) -> None:
         try:
             if self.listener is None:
-                ours, self.listener = self.node.mesh.connect()
+                ours, self.listener = self.node.mesh.connect(str(hello.get("node-id")))
                 self.say_hello(ours.as_map())
             self.listener.opened(self, hello)
         except PeerRefused as refusal:

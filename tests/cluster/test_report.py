@@ -50,7 +50,7 @@ def test_nothing_is_stranded_without_a_reason(sim: Simulation) -> None:
             {},
             "message-load-balancing is OFF: messages stay where they were sent",
         ),
-        ({}, {"exclusive": True}, "queues of this kind need one broker: messages stay where they were sent"),
+        ({}, {"exclusive": True}, "a queue that is exclusive needs one broker: messages stay where they were sent"),
     ],
 )
 def test_explains_why_messages_wait(
@@ -111,7 +111,7 @@ def test_member_that_is_gone_for_good_is_forgotten(sim: Simulation) -> None:
     sim.run_for(20_000)
     claimed = a.mesh.claimed_for(dead)
     counts: list[int] = []
-    a.run(a.generation, lambda: counts.append(a.mesh.forget(dead)))
+    a.run(a.generation, lambda: counts.append(a.mesh.departures.forget(dead)))
     rest = sim.consume(c, "q", 100)
     sim.run_for(10_000)
 
@@ -119,6 +119,6 @@ def test_member_that_is_gone_for_good_is_forgotten(sim: Simulation) -> None:
     assert len(rest.bodies) >= claimed
     assert not sim.in_flight()
     with pytest.raises(InvalidRequest, match="is connected"):
-        a.mesh.forget(c.mesh.node_id)
+        a.mesh.departures.forget(c.mesh.node_id)
     with pytest.raises(InvalidRequest, match="no member"):
-        a.mesh.forget(dead)
+        a.mesh.departures.forget(dead)
