@@ -88,6 +88,10 @@ class HostStopped(Refusal):
     """The virtual host is stopped, or is being deleted: nobody may connect to it."""
 
 
+class BrokerDrained(HostStopped):
+    """The broker gives its messages to others of its mesh: clients are to connect to one of those."""
+
+
 class NoRoute(Refusal):
     """No queue gets the message, and the exchange or the client wants to know."""
 

@@ -64,6 +64,8 @@ class Session(Sender):
         self.subject: Subject = subject
         self.client: Client | None = None
         """Told when the rights change; without one, new rights only apply to later operations."""
+        self.is_operator: bool = False
+        """Whether the client says that it operates the broker: it may stay while others must leave."""
         self.client_id: str = client_id
         self.protocol: str = protocol
         self.id: int = domain.new_id()

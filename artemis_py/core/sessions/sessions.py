@@ -8,11 +8,11 @@ from attrs import frozen
 from artemis_py.core.addresses.address import Address
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.routing.domain import Domain
-from artemis_py.core.runtime.access import OpenAccess, Subject
+from artemis_py.core.runtime.access import OpenAccess, Permission, Subject
 from artemis_py.core.sessions.inlet import Endpoint
 from artemis_py.core.sessions.session import Session
 from artemis_py.core.sessions.subscriptions import Subscription, delete_queue, ends
-from artemis_py.errors import HostStopped, LimitExceeded, NotAuthorized
+from artemis_py.errors import BrokerDrained, HostStopped, LimitExceeded, NotAuthorized
 
 
 @frozen(kw_only=True)
@@ -38,15 +38,20 @@ class Sessions:
         """Endpoints that take messages in place of an address, by address."""
         self.closed_because: str | None = None
         """Why no client may connect; None as long as clients may."""
+        self.is_drained: bool = False
+        """Whether that is because the broker is being drained: those that operate it may connect then."""
         self.max_connections: int = -1
         """Clients that may be connected at a time; -1: no limit."""
         self.roles: frozenset[str] = frozenset()
         """Roles that may connect; empty: all users."""
 
-    def check_entry(self, subject: Subject) -> None:
-        """Raise HostStopped, LimitExceeded or NotAuthorized if a client may not connect to this domain now."""
-        if self.closed_because is not None:
-            raise HostStopped(self.closed_because)
+    def check_entry(self, subject: Subject, is_operator: bool = False) -> None:
+        """Raise HostStopped, LimitExceeded or NotAuthorized if a client may not connect to this domain now.
+
+        `is_operator`: the client says that it operates the broker.
+        """
+        if self.closed_because is not None and not (is_operator and self.is_drained and self._may_manage(subject)):
+            raise BrokerDrained(self.closed_because) if self.is_drained else HostStopped(self.closed_because)
         if self.roles and self.roles.isdisjoint(subject.roles) and not isinstance(self.domain.access, OpenAccess):
             raise NotAuthorized(f"user '{subject.name}' has none of the roles that may connect to this virtual host")
         if 0 <= self.max_connections <= len(self.opened):
@@ -55,13 +60,21 @@ class Sessions:
                 f"{self.max_connections}"
             )
 
-    def open(self, subject: Subject, client_id: str = "", peer: str = "", protocol: str = "") -> Session:
+    def _may_manage(self, subject: Subject) -> bool:
+        domain = self.domain
+        return domain.access.allows(subject, Permission.MANAGE, domain.options.management_address)
+
+    def open(
+        self, subject: Subject, client_id: str = "", peer: str = "", protocol: str = "", is_operator: bool = False
+    ) -> Session:
         """Open a session with the rights of `subject`; `peer` is the client's network address, for the log.
 
         Raises what `check_entry` raises.
         """
-        self.check_entry(subject)
-        return Session(self.domain, subject, client_id, peer, protocol, self.opened, self.endpoints)
+        self.check_entry(subject, is_operator)
+        session = Session(self.domain, subject, client_id, peer, protocol, self.opened, self.endpoints)
+        session.is_operator = is_operator
+        return session
 
     def open_for_absent(self, last_known: Subject, client_id: str, peer: str, protocol: str) -> Session:
         """Open a session for a client that is not connected, with the rights that its user has now."""

@@ -272,9 +272,10 @@ class AmqpHandler:
         self.services = self.host.services
         self.links = Links(self)
 
-    def admitted(self, subject: Subject) -> None:
+    def admitted(self, subject: Subject, is_operator: bool) -> None:
         """Give an admitted client a session of the core. Raises Refusal if its virtual host does not take it."""
-        self._session = self.services.sessions.open(subject, self.container_id, self.context.peer, "AMQP")
+        sessions = self.services.sessions
+        self._session = sessions.open(subject, self.container_id, self.context.peer, "AMQP", is_operator)
         self._session.client = self
         self.manager.remember(self)
 

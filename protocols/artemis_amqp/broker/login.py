@@ -120,7 +120,7 @@ class Login:
         self._sole_policy = sole.wanted(opening)
         try:
             # Before another connection ends in favour of this one.
-            handler.services.sessions.check_entry(subject)
+            handler.services.sessions.check_entry(subject, extensions.OPERATOR in opening.desired_capabilities)
         except Refusal as refusal:
             template = "connection refused: peer=%s user=%s container=%s reason=%s"
             handler.brake.info(
@@ -138,7 +138,7 @@ class Login:
         if policy is sole.Policy.CLOSE_EXISTING:
             for other in others:
                 other.end(sole.taken_over())
-        handler.admitted(subject)
+        handler.admitted(subject, extensions.OPERATOR in opening.desired_capabilities)
         self._engine.send_open(self._our_open(sole.answer(self._sole_policy)))
         template = "connection opened: peer=%s user=%s container=%s"
         handler.brake.info(handler.source, template, self._context.peer, subject.name, handler.container_id)

@@ -36,10 +36,12 @@ class BlockingClient:
         hostname: str | None = None,
         answer_timeout_s: float = 30.0,
         goodbye_s: float = GOODBYE_S,
+        desired: tuple[Symbol, ...] = (),
     ) -> None:
         """Take over a connected, non-blocking socket.
 
-        `answer_timeout_s` limits the wait for an attach, `goodbye_s` that for the broker's close.
+        `answer_timeout_s` limits the wait for an attach, `goodbye_s` that for the broker's close; `desired` are the
+        capabilities in our open.
         """
         self._socket: Final = connected
         self._answer_timeout_s: Final = answer_timeout_s
@@ -47,7 +49,7 @@ class BlockingClient:
         self._unwritten = b""
         self.heard_at = time.monotonic()
         """Time at which the broker's last octets came, or the client was made."""
-        self._conversation: Final = Conversation(container_id, limits, _do_nothing, hostname)
+        self._conversation: Final = Conversation(container_id, limits, _do_nothing, hostname, desired)
 
     def translated(self, failure: ClientError) -> Exception:
         """Return the exception to raise for a failure."""

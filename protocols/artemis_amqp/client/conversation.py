@@ -26,9 +26,18 @@ class Conversation:
     """The broker's answers to one client so far."""
 
     def __init__(
-        self, container_id: str, limits: ConnectionLimits, woken: Callable[[], None], hostname: str | None = None
+        self,
+        container_id: str,
+        limits: ConnectionLimits,
+        woken: Callable[[], None],
+        hostname: str | None = None,
+        desired: tuple[Symbol, ...] = (),
     ) -> None:
-        """Begin; `woken` is called when there is output and there was none before, `hostname` goes into our open."""
+        """Begin; `woken` is called when there is output and there was none before.
+
+        `hostname` and the `desired` capabilities go into our open.
+        """
+        self._desired: Final = desired
         self._container_id: Final = container_id
         self._hostname: Final = hostname
         self._woken: Final = woken
@@ -111,7 +120,10 @@ class Conversation:
         self._woken()
         if self.engine.state == State.OPENING and not self._is_open_sent:
             self._is_open_sent = True
-            self.engine.send_open(self.engine.our_open(self._container_id, hostname=self._hostname))
+            opening = self.engine.our_open(
+                self._container_id, desired_capabilities=self._desired, hostname=self._hostname
+            )
+            self.engine.send_open(opening)
 
     def on_sasl_header(self) -> None:
         """Do nothing: called on servers only."""

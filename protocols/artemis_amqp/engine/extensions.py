@@ -26,6 +26,11 @@ WAITS_FOR: Final = Symbol("artemis:waits-for")
 SEQUENCE_RANGE: Final = Symbol("artemis:sequence-range:list")
 """Filter of a source: the sequence numbers `[from, to)` that a browser reads, and perhaps the id of the queue."""
 
+# --- connections ---
+
+OPERATOR: Final = Symbol("artemis:operator")
+"""Capability that a client desires if it operates the broker: it may connect while the broker is being drained."""
+
 # --- annotations that the broker writes ---
 
 SEQUENCE_NUMBER: Final = Symbol("x-opt-sequence-number")
