@@ -229,7 +229,7 @@ class Broker:
                 self._store, self._disk, services, self.virtual_hosts.hosts, managers, may_create, loop, turn, worker
             )
         mesh: list[Part] = []
-        self.mesh = self.host.mesh = mesh_of(config, domain, managers, turn, self.connections)
+        self.mesh = self.host.mesh = mesh_of(config, services.sessions, managers, turn, self.connections)
         if self.mesh is not None:
             mesh = [Part("mesh", State.ACTIVE, self.mesh.start, self.mesh.stop)]
         lines = Repeated(loop, turn.enter, count_left_out)

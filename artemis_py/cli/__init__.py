@@ -26,7 +26,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "address": "Create, update, delete and show addresses.",
     "queue": "Create, update, delete, list, show, purge, pause and resume queues.",
     "connection": "List and close the connections of clients.",
-    "mesh": "Show the other brokers of a mesh, and why messages wait.",
+    "mesh": "Show the brokers of a mesh and why messages wait, and take brokers out of it.",
     "divert": "Create, update, delete, list and show diverts.",
     "exchange": "Create, delete, bind, unbind, list and show exchanges.",
     "vhost": "Create, update, start, stop, delete, list and show virtual hosts.",

@@ -39,7 +39,7 @@ from artemis_amqp.client import Target as Terminus
 from artemis_amqp.client.blocking import BlockingClient
 from artemis_amqp.client.failures import ClientError, LinkFailed
 from artemis_amqp.client.messages import Message, decode_message
-from artemis_amqp.engine.extensions import CREATED
+from artemis_amqp.engine.extensions import CREATED, OPERATOR
 from artemis_py.cli.client import TICK_S, Target
 from artemis_py.cli.errors import Failed, NotConnected
 from artemis_py.cli.render import say
@@ -57,8 +57,11 @@ class Connection(BlockingClient):
     ends the process at once.
     """
 
-    def __init__(self, target: Target) -> None:
-        """Connect, log in and open. Raises Failed, NotConnected, click's UsageError for certificates."""
+    def __init__(self, target: Target, is_operator: bool = False) -> None:
+        """Connect, log in and open. Raises Failed, NotConnected, click's UsageError for certificates.
+
+        With `is_operator`, also to a broker that is being drained.
+        """
         self._target: Final = target
         self.was_interrupted = False
         self._handler_before: Any = None
@@ -70,7 +73,8 @@ class Connection(BlockingClient):
         connected = _connected(target, host)
         # The time-outs of a command apply to whatever the broker does not answer, its close included.
         hostname = host if target.vhost is None else f"vhost:{target.vhost}"
-        super().__init__(connected, ConnectionLimits(), name, hostname, target.timeout_s, target.timeout_s)
+        desired = (OPERATOR,) if is_operator else ()
+        super().__init__(connected, ConnectionLimits(), name, hostname, target.timeout_s, target.timeout_s, desired)
         try:
             if target.user is None:
                 self.login("ANONYMOUS", b"", host, deadline)

@@ -41,7 +41,7 @@ def show_list(
         print_json({what: listed["data"], "count": listed["count"]})
         return
     for row in listed["data"]:
-        created_ms = row.get("creationTime") or row.get("connectionCreationTime")
+        created_ms = row.get("creationTime") or row.get("connectionCreationTime") or row.get("connectedSince")
         if created_ms:
             row["since"] = moment(created_ms)
     print_table(listed["data"], columns)

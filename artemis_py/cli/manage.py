@@ -35,7 +35,7 @@ def call(target: Target, resource: str, operation: str, *parameters: object) -> 
 
 def call_all(target: Target, requests: Sequence[Request]) -> list[Any]:
     """Run operations one after the other on one connection and return their results; the first refusal ends this."""
-    with Connection(target) as connection:
+    with Connection(target, is_operator=True) as connection:
         management = Management(connection, target)
         return [management.call(request) for request in requests]
 

@@ -13,16 +13,21 @@ from typing import Final
 
 from attrs import evolve, frozen
 
+from artemis_py.cluster.drain import Parting
+from artemis_py.cluster.events import MemberForgotten
 from artemis_py.cluster.finders.dns import DnsFinder, Endpoint
 from artemis_py.cluster.mesh import KnownMember, Mesh
 from artemis_py.cluster.peer import Peer
-from artemis_py.cluster.report import MemberStatus, explain, members_of, stranded
+from artemis_py.cluster.report import MemberStatus, OwnStatus, explain, members_of, own_status, stranded, topology
 from artemis_py.config.broker_config import BrokerConfig
 from artemis_py.core.messages.builtin_format import PLAIN_FORMAT
 from artemis_py.core.routing.domain import Domain
 from artemis_py.core.runtime.access import Permission, Subject
 from artemis_py.core.runtime.carrier import CONNECTION_LOST, Greeting, PeerLimits, PeerLogin, PeerRefused, Welcome
+from artemis_py.core.runtime.events import Event
+from artemis_py.core.sessions.sessions import Sessions
 from artemis_py.core.settings.cluster_config import ClusterConfig
+from artemis_py.deployment.clients import Clients
 from artemis_py.deployment.mesh_log import MeshLog
 from artemis_py.errors import ConfigError, Problem
 from artemis_py.logs import LogBrake, named_logger
@@ -56,10 +61,15 @@ MOST_DIALS: Final = 1000
 class Surroundings:
     """Parts of the broker that its mesh works with."""
 
-    domain: Domain
+    sessions: Sessions
     managers: tuple[ProtocolManager, ...]
     turn: Turn
     connections: Connections
+
+    @property
+    def domain(self) -> Domain:
+        """Addresses and queues that the mesh shares."""
+        return self.sessions.domain
 
 
 class BrokerMesh:
@@ -84,7 +94,10 @@ class BrokerMesh:
         self._finder: DnsFinder | None = None
         self._mesh: Mesh | None = None
         self._is_dialling = False
+        self._clients: Final = Clients(surroundings.sessions)
+        self._grace_ms: Final = config.graceful_shutdown_timeout_ms if config.graceful_shutdown_enabled else 0
         surroundings.domain.events.subscribe(MeshLog().heard)
+        surroundings.domain.events.subscribe(self._forgotten, MemberForgotten)
         for each in self._static():
             self._add(each)
 
@@ -155,6 +168,32 @@ class BrokerMesh:
         """Return how many messages are stranded; see `MeshFacts`."""
         return stranded(self.mesh, self.mesh.now_ms)
 
+    def status(self) -> OwnStatus:
+        """Return what this broker is doing; see `MeshFacts`."""
+        return own_status(self.mesh, self._clients.count)
+
+    def topology(self) -> dict[str, object]:
+        """Return who is connected with whom; see `MeshFacts`."""
+        return topology(self.mesh)
+
+    def drain(self, grace_ms: int | None) -> None:
+        """Give all messages to other brokers; see `MeshFacts`."""
+        self.mesh.departures.begin()
+        self._clients.send_away(self._grace_ms if grace_ms is None else grace_ms)
+
+    def stop_drain(self) -> None:
+        """Stay after all; see `MeshFacts`."""
+        self.mesh.departures.end()
+        self._clients.let_in()
+
+    def forget(self, member: str) -> int:
+        """Forget a member for good; see `MeshFacts`."""
+        return self.mesh.departures.forget(self.mesh.members.find(member).node_id)
+
+    def accept(self, member: str) -> None:
+        """Accept a member whose store is older than it was; see `MeshFacts`."""
+        self.mesh.members.accept(self.mesh.members.find(member))
+
     # -- who may come in -----------------------------------------------------------------------------------------
 
     def welcome(self, hello: Mapping[str, object], subject: Subject) -> Welcome:
@@ -163,7 +202,7 @@ class BrokerMesh:
             raise PeerRefused(f"user '{subject.name}' has not the permission mesh on {JOIN_ADDRESS}")
         if hello.get("cluster") != self.config.name:
             raise PeerRefused(f"this broker is in mesh '{self.config.name}', the other one is not")
-        own, peer = self.mesh.connect()
+        own, peer = self.mesh.connect(str(hello.get("node-id")))
         peer.may_share = Rights(self.surroundings.domain, subject).may_share
         return Welcome(hello=own.as_map(), listener=peer, limits=self.limits())
 
@@ -231,6 +270,16 @@ class BrokerMesh:
                     dial.node_id = member.node_id
                 return
 
+    def _forgotten(self, event: Event) -> None:
+        """Dial a member no more that was forgotten, unless broker.xml names it."""
+        fixed = {(each.host.lower(), each.port) for each in self._static()}
+        for endpoint, dial in list(self._dials.items()):
+            if isinstance(event, MemberForgotten) and dial.node_id == event.node_id:
+                dial.node_id = ""
+                if endpoint not in fixed:
+                    dial.connector.stop("the member was forgotten")
+                    del self._dials[endpoint]
+
     # -- for dials -----------------------------------------------------------------------------------------------
 
     def greeting(self, told: Callable[[str], None]) -> tuple[Peer, Greeting]:
@@ -263,14 +312,14 @@ class BrokerMesh:
 
 def mesh_of(
     config: BrokerConfig,
-    domain: Domain,
+    sessions: Sessions,
     managers: Sequence[ProtocolManager],
     turn: Turn,
     connections: Connections,
 ) -> BrokerMesh | None:
     """Return the mesh of a configuration; None if it has none. Raises ConfigError as `BrokerMesh` does."""
     for cluster in config.clusters:
-        surroundings = Surroundings(domain=domain, managers=tuple(managers), turn=turn, connections=connections)
+        surroundings = Surroundings(sessions=sessions, managers=tuple(managers), turn=turn, connections=connections)
         return BrokerMesh(config, cluster, surroundings)
     return None
 
@@ -314,7 +363,9 @@ class Dial:
     def _may_dial(self) -> bool:
         """Tell whether the broker there is not connected already, perhaps because it has dialled this one."""
         mesh = self._mesh.mesh
-        return mesh.is_ready and (not self.node_id or self.node_id not in mesh.peers)
+        if not mesh.is_ready or mesh.departures.parting is Parting.LEFT:
+            return False
+        return not self.node_id or self.node_id not in mesh.peers
 
     def _connect(self, context: OutgoingContext) -> ProtocolConnection:
         self._peer, greeting = self._mesh.greeting(self._lost)

@@ -67,6 +67,90 @@ class MemberFacts(Protocol):
     def resyncs(self) -> int:
         """How often both brokers did not know the same."""
 
+    @property
+    def since_ms(self) -> int:
+        """Time since which it is connected, in milliseconds since 1970; 0 while it is not."""
+
+    @property
+    def is_dialled(self) -> bool:
+        """Whether this broker made the connection."""
+
+    @property
+    def version(self) -> int:
+        """Version of the mesh that it speaks; 0 while it is away."""
+
+    @property
+    def clock_difference_ms(self) -> int:
+        """How far its clock was ahead of this broker's when it connected."""
+
+
+class RestFacts(Protocol):
+    """A queue with messages in a broker that is being drained."""
+
+    @property
+    def queue(self) -> str:
+        """Name of the queue."""
+
+    @property
+    def messages(self) -> int:
+        """Number of its messages."""
+
+    @property
+    def reason(self) -> str:
+        """Why they are still here."""
+
+    @property
+    def moves(self) -> bool:
+        """Whether they are about to move, or will when something that is named has happened."""
+
+
+class OwnFacts(Protocol):
+    """What this broker is doing in its mesh."""
+
+    @property
+    def cluster(self) -> str:
+        """Name of the mesh."""
+
+    @property
+    def node_id(self) -> str:
+        """Identifier of this broker."""
+
+    @property
+    def name(self) -> str:
+        """Name of this broker."""
+
+    @property
+    def state(self) -> str:
+        """`stays`, or how far a drain is: `draining`, `empty`, `left`."""
+
+    @property
+    def incarnation(self) -> int:
+        """How often this broker has been started."""
+
+    @property
+    def handed_over(self) -> int:
+        """Number of messages that others have taken since the start."""
+
+    @property
+    def taken(self) -> int:
+        """Number of messages that others have handed over since the start."""
+
+    @property
+    def drained(self) -> int:
+        """Number of messages that others have taken since the drain began."""
+
+    @property
+    def clients(self) -> int:
+        """Number of clients, without those that operate the broker."""
+
+    @property
+    def remaining(self) -> int:
+        """Number of messages that are left; only counted during a drain."""
+
+    @property
+    def rest(self) -> Sequence[RestFacts]:
+        """Queues that have them; only during a drain."""
+
 
 class MeshFacts(Protocol):
     """The mesh that the broker belongs to."""
@@ -79,6 +163,30 @@ class MeshFacts(Protocol):
 
     def stranded(self) -> int:
         """Return how many messages wait although a consumer elsewhere has had room for them for seconds."""
+
+    def status(self) -> OwnFacts:
+        """Return what this broker is doing."""
+
+    def topology(self) -> dict[str, object]:
+        """Return the brokers of the mesh, and who is connected with whom as far as this one has heard; JSON values."""
+
+    def drain(self, grace_ms: int | None) -> None:
+        """Give all messages to other brokers, and refuse clients; those that are connected have a time to leave.
+
+        None: the time that broker.xml gives them when the broker stops. Below 0: they may stay. Raises InvalidRequest.
+        """
+
+    def stop_drain(self) -> None:
+        """Stay after all. Raises InvalidRequest."""
+
+    def forget(self, member: str) -> int:
+        """Forget a member, by name or id, that will not come back; return how many messages were on their way to it.
+
+        Raises InvalidRequest.
+        """
+
+    def accept(self, member: str) -> None:
+        """Let a member come back, by name or id, whose store is older than it was. Raises InvalidRequest."""
 
 
 @frozen(kw_only=True)

@@ -21,6 +21,10 @@ MEMBER_COLUMNS: Final[Mapping[str, Callable[[MemberFacts], object]]] = {
     "handedOver": lambda member: member.handed_over,
     "taken": lambda member: member.taken,
     "resyncs": lambda member: member.resyncs,
+    "connectedSince": lambda member: member.since_ms,
+    "dialled": lambda member: member.is_dialled,
+    "version": lambda member: member.version,
+    "clockDifference": lambda member: member.clock_difference_ms,
 }
 """Columns of `listMembers`."""
 
@@ -48,6 +52,62 @@ def _mesh(control: "BrokerControl") -> MeshFacts:
     return mesh
 
 
+def _status(control: "BrokerControl") -> str:
+    """Return what this broker is doing in its mesh, in JSON text."""
+    own = _mesh(control).status()
+    status = {
+        "mesh": own.cluster,
+        "name": own.name,
+        "nodeID": own.node_id,
+        "state": own.state,
+        "starts": own.incarnation,
+        "handedOver": own.handed_over,
+        "taken": own.taken,
+        "drained": own.drained,
+        "clients": own.clients,
+        "remaining": own.remaining,
+        "queues": [
+            {"queue": rest.queue, "messages": rest.messages, "reason": rest.reason, "moves": rest.moves}
+            for rest in own.rest
+        ],
+    }
+    return json.dumps(status, ensure_ascii=False)
+
+
+def _topology(control: "BrokerControl") -> str:
+    """Return who is connected with whom, in JSON text."""
+    return json.dumps(_mesh(control).topology(), ensure_ascii=False)
+
+
+def _drain(control: "BrokerControl", grace_ms: int | None = None) -> str:
+    """Begin to give all messages to other brokers; return the status."""
+    mesh = _mesh(control)
+    mesh.drain(grace_ms)
+    return _status(control)
+
+
+def _stop_drain(control: "BrokerControl") -> str:
+    """Have this broker stay after all; return the status."""
+    _mesh(control).stop_drain()
+    return _status(control)
+
+
+def _forget(control: "BrokerControl", member: str) -> int:
+    """Forget a member that will not come back; return how many messages were on their way to it."""
+    return _mesh(control).forget(member)
+
+
+def _accept(control: "BrokerControl", member: str) -> None:
+    """Let a member come back whose store is older than it was."""
+    _mesh(control).accept(member)
+
+
 MESH_OPERATIONS: Final[Mapping[str, tuple[Operation, ...]]] = {
     "explainQueue": (Operation(_explain, Parameter("name", Kind.TEXT)),),
+    "getMeshStatus": (Operation(_status),),
+    "getMeshTopology": (Operation(_topology),),
+    "drainMesh": (Operation(_drain), Operation(_drain, Parameter("graceMillis", Kind.NUMBER))),
+    "stopMeshDrain": (Operation(_stop_drain),),
+    "forgetMember": (Operation(_forget, Parameter("member", Kind.TEXT)),),
+    "acceptMember": (Operation(_accept, Parameter("member", Kind.TEXT)),),
 }

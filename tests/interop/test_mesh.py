@@ -13,7 +13,7 @@ from socket import socket
 from typing import Final
 
 import pytest
-from proton import Message
+from proton import ConnectionException, Message
 from proton.utils import BlockingConnection
 
 from tests.interop.broker_process import BrokerProcess, launch
@@ -190,3 +190,28 @@ def test_a_stranger_is_not_let_in(tmp_path: Path, wrong: str) -> None:
         until(lambda: "another broker refuses this one" in a.log_text(), "it was let in")
         expected = {"password": "login failed", "name": "broker refused"}[wrong]
         until(lambda: expected in b.log_text(), "the other log says nothing")
+
+
+def test_a_broker_is_drained_and_comes_back(tmp_path: Path) -> None:
+    """Its clients go, its messages follow, it leaves the mesh, and joins it when it is started again (C55)."""
+    first, second = free_ports(2)
+    folders = make(tmp_path / "a", first, second), make(tmp_path / "b", second, first)
+    bodies = [f"m{number}" for number in range(5 * COUNT)]
+    with running(*folders) as brokers:
+        until(lambda: "up" in artemis_py("mesh", "status", "--json", port=first), "they never met")
+        send(first, "q", bodies)
+        client = BlockingConnection(f"amqp://127.0.0.1:{first}", timeout=20)
+        fact = json.loads(artemis_py("mesh", "drain", "--json", port=first))
+
+        assert (fact["state"], fact["drained"], fact["remaining"]) == ("left", len(bodies), 0)
+        with pytest.raises(ConnectionException, match="drained"):
+            client.create_sender("q")
+        with pytest.raises(ConnectionException, match="drained"):
+            BlockingConnection(f"amqp://127.0.0.1:{first}", timeout=20)
+        assert json.loads(artemis_py("mesh", "status", "--json", port=second))["brokers"] == []
+        assert receive(second, "q", len(bodies)) == bodies
+        brokers[0].stop()
+        brokers[0] = launch(folders[0])
+        until(lambda: "up" in artemis_py("mesh", "status", "--json", port=second), "it never came back")
+        send(first, "q", ["after"])
+        assert receive(second, "q", 1) == ["after"]

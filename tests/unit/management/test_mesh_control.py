@@ -21,6 +21,37 @@ class Member:
     handed_over: int = 3
     taken: int = 4
     resyncs: int = 0
+    since_ms: int = 5
+    is_dialled: bool = True
+    version: int = 1
+    clock_difference_ms: int = 7
+
+
+@frozen
+class Rest:
+    """A queue that stays."""
+
+    queue: str = "q"
+    messages: int = 3
+    reason: str = "it is exclusive"
+    moves: bool = False
+
+
+@frozen
+class Own:
+    """This broker."""
+
+    cluster: str = "mesh"
+    node_id: str = "id-a"
+    name: str = "a"
+    state: str = "stays"
+    incarnation: int = 2
+    handed_over: int = 10
+    taken: int = 20
+    drained: int = 4
+    clients: int = 1
+    remaining: int = 3
+    rest: tuple[Rest, ...] = (Rest(),)
 
 
 class Two:
@@ -37,6 +68,37 @@ class Two:
     def stranded(self) -> int:
         """Some messages."""
         return 5
+
+    def __init__(self) -> None:
+        self.asked: list[object] = []
+        """What it was told to do."""
+        self.state = "stays"
+
+    def status(self) -> Own:
+        """This broker."""
+        return Own(state=self.state)
+
+    def topology(self) -> dict[str, object]:
+        """Nobody."""
+        return {"mesh": "mesh", "nodes": []}
+
+    def drain(self, grace_ms: int | None) -> None:
+        """Begin."""
+        self.asked.append(grace_ms)
+        self.state = "draining"
+
+    def stop_drain(self) -> None:
+        """End."""
+        self.state = "stays"
+
+    def forget(self, member: str) -> int:
+        """Some messages were on their way."""
+        self.asked.append(member)
+        return 6
+
+    def accept(self, member: str) -> None:
+        """Let it in."""
+        self.asked.append(member)
 
 
 def world_with(mesh: MeshFacts | None) -> World:
@@ -62,6 +124,10 @@ def test_members_are_rows_that_can_be_filtered() -> None:
         "handedOver": 3,
         "taken": 4,
         "resyncs": 0,
+        "connectedSince": 5,
+        "dialled": True,
+        "version": 1,
+        "clockDifference": 7,
     }
     assert [row["nodeID"] for row in away["data"]] == ["id-c"]
 
@@ -72,6 +138,42 @@ def test_reasons_and_numbers_are_those_of_the_mesh() -> None:
 
     assert json.loads(world.call("broker", "explainQueue", "q")) == ["nobody wants what is in q"]
     assert world.call("broker", "getStrandedMessageCount") == 5
+
+
+def test_a_drain_is_begun_and_stopped() -> None:
+    """With a time for clients, or that of broker.xml; both answer with the status."""
+    mesh = Two()
+    world = world_with(mesh)
+    begun = json.loads(world.call("broker", "drainMesh"))
+    again = json.loads(world.call("broker", "drainMesh", 1500))
+    stopped = json.loads(world.call("broker", "stopMeshDrain"))
+
+    assert mesh.asked == [None, 1500]
+    assert (begun["state"], again["state"], stopped["state"]) == ("draining", "draining", "stays")
+    assert json.loads(world.call("broker", "getMeshStatus")) == {
+        "mesh": "mesh",
+        "name": "a",
+        "nodeID": "id-a",
+        "state": "stays",
+        "starts": 2,
+        "handedOver": 10,
+        "taken": 20,
+        "drained": 4,
+        "clients": 1,
+        "remaining": 3,
+        "queues": [{"queue": "q", "messages": 3, "reason": "it is exclusive", "moves": False}],
+    }
+
+
+def test_members_are_forgotten_and_accepted_by_name() -> None:
+    """The mesh knows names and ids."""
+    mesh = Two()
+    world = world_with(mesh)
+
+    assert world.call("broker", "forgetMember", "b") == 6
+    assert world.call("broker", "acceptMember", "c") is None
+    assert mesh.asked == ["b", "c"]
+    assert json.loads(world.call("broker", "getMeshTopology")) == {"mesh": "mesh", "nodes": []}
 
 
 def test_a_broker_without_a_mesh_says_so() -> None:
