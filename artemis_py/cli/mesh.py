@@ -9,8 +9,8 @@ import click
 
 from artemis_py.cli.client import Target, target_options
 from artemis_py.cli.connection import Connection
-from artemis_py.cli.errors import Failed
-from artemis_py.cli.listing import list_options, show_list
+from artemis_py.cli.errors import Failed, NotConnected
+from artemis_py.cli.listing import list_options, moment, show_list
 from artemis_py.cli.manage import Management, Request, call
 from artemis_py.cli.render import print_json, print_table, say
 
@@ -29,6 +29,16 @@ LISTED: Final = {
 }
 SEEN: Final = {"name": "NAME", "state": "STATE", "sees": "CONNECTED WITH", "version": "VERSION", "nodeID": "NODE"}
 LEFT_OVER: Final = {"queue": "QUEUE", "messages": "MESSAGES", "reason": "WHY THEY STAY"}
+
+SHARED: Final = {
+    "name": "NAME",
+    "consumers": "CONSUMERS",
+    "granted": "WOULD TAKE",
+    "handedOver": "WENT THERE",
+    "taken": "CAME FROM THERE",
+    "since": "LAST CAME",
+    "kept": "STAYS THERE",
+}
 
 POLL_S: Final = 0.5
 """Time between two questions how far a drain is."""
@@ -92,13 +102,24 @@ def _one_sided(nodes: list[dict[str, Any]]) -> list[tuple[str, str]]:
 @click.argument("queue")
 @as_json
 def explain(target: Target, queue: str, json_wanted: bool) -> None:
-    """Say why messages of QUEUE wait at the broker that is asked."""
-    reasons = json.loads(str(call(target, "broker", "explainQueue", queue)))
+    """Say why messages of QUEUE wait at the broker that is asked, where others went, and where they came from."""
+    reasons: list[str] = json.loads(str(call(target, "broker", "explainQueue", queue)))
+    try:
+        shares: list[dict[str, Any]] = json.loads(str(call(target, "broker", "listQueueShares", queue)))
+    except NotConnected:
+        raise
+    except Failed:
+        # The mesh does not have the queue, as the reasons say.
+        shares = []
     if json_wanted:
-        print_json({"queue": queue, "reasons": reasons})
+        print_json({"queue": queue, "reasons": reasons, "brokers": shares})
         return
     for reason in reasons or ["nothing of the mesh holds messages back"]:
-        say(str(reason))
+        say(reason)
+    if shares:
+        for row in shares:
+            row["since"] = moment(row["lastTaken"])
+        print_table(sorted(shares, key=_name), SHARED)
 
 
 @mesh.command()

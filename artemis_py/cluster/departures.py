@@ -5,8 +5,8 @@
 A node that is being drained tells its peers, which give it nothing more. It offers the rest of each queue to one peer,
 and that peer grants room for it without a consumer (`drain`). When nothing is left it says so, and the peers forget it.
 
-A forgotten node is remembered for a week, so that a member that was away then does not name it again. Its marks are kept
-as long: if it comes back after all, they tell what it had handed over.
+A forgotten node is remembered for a week, so that a member that was away then does not name it again. Its marks are
+kept as long: if it comes back after all, they tell what it had handed over.
 """
 
 from collections import deque

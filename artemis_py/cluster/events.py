@@ -63,6 +63,20 @@ class TakenAside(Event):
 
 
 @frozen
+class KeptElsewhere(Event):
+    """A consumer here gets nothing of what another broker has in a queue, because that queue needs one broker.
+
+    Or the other way round, if `is_here`: consumers elsewhere get nothing of the queue of this broker.
+    """
+
+    cluster: str
+    queue: str
+    name: str
+    """Name of the other broker."""
+    is_here: bool
+
+
+@frozen
 class PeerParting(Event):
     """Another broker is being drained, stays after all, or has left."""
 

@@ -6,6 +6,7 @@ Demand is told as state: how many consumers, what they select, and how many mess
 
 from typing import TYPE_CHECKING, Final
 
+from artemis_py.cluster.events import KeptElsewhere
 from artemis_py.cluster.placement import SPREAD as SPREAD
 from artemis_py.cluster.placement import placement_of
 from artemis_py.cluster.records import Demand, Instance, SharedInstance
@@ -105,6 +106,10 @@ class LocalQueue(Watcher):
         """Whether a client here has ended the subscription, and the queue is about to be deleted."""
         self._useless_since_ms = 0
         """Time since which no node has a use for this shell, or can be asked; 0: one has."""
+        self._checked_consumers = -1
+        """Number of consumers at the last look at that; -1: something has changed elsewhere."""
+        self._reported: set[str] = set()
+        """Nodes for which it was reported that consumers get nothing of what is elsewhere."""
         queue.dispatch.watcher = self
         self._guard()
         self.changed()
@@ -368,10 +373,35 @@ class LocalQueue(Watcher):
         else:
             mesh.shells.drop(self, "no broker has its subscription any more")
 
+    def report_kept(self) -> None:
+        """Report once for each node that consumers get nothing of a queue that needs one broker."""
+        count = len(self.queue.consumers)
+        if count == self._checked_consumers:
+            return
+        self._checked_consumers = count
+        own = -1
+        for peer in self.told:
+            remote = peer.remotes.find(self.queue.address.name, self.queue.name)
+            if remote is None or peer.node_id in self._reported:
+                continue
+            is_here = self.placement != SPREAD
+            if is_here and not remote.demand.consumers:
+                continue
+            if not is_here and remote.instance.placement == SPREAD:
+                continue
+            if not is_here and own < 0:
+                own = len(self.own_consumers())
+            if is_here or own:
+                self._reported.add(peer.node_id)
+                name = "" if peer.hello is None else peer.hello.node_name
+                mesh = self.mesh
+                mesh.domain.events.emit(KeptElsewhere(mesh.config.name, self.queue.name, name, is_here))
+
     # -- takers ------------------------------------------------------------------------------------------------
 
     def set_taker(self, peer: "Peer", remote: RemoteQueue) -> None:
         """Let a peer take messages if it has demand for them, or no longer if it has none."""
+        self._checked_consumers = -1
         taker = self.takers.get(peer)
         moves = self.moves or self.mesh.departures.drain is not None
         wanted = remote.demand.consumers > 0 and self.placement == SPREAD and moves

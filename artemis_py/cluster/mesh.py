@@ -512,6 +512,7 @@ class Mesh(TurnListener, Companion):
             drain.look(local)
         local.refresh_takers()
         local.divide()
+        local.report_kept()
         for peer in self.peers.values():
             peer.tell_later(local)
 

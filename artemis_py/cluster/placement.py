@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Final
 
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.queues.queue import Queue
+from artemis_py.core.settings.cluster_config import need_of_one_broker
 
 if TYPE_CHECKING:
     from artemis_py.cluster.mesh import Mesh
@@ -15,17 +16,8 @@ KEPT: Final = 2
 
 
 def kind_of(queue: Queue) -> str:
-    """Return the attribute for which a queue needs one broker; empty: its messages may be at any node."""
-    settings = queue.settings
-    kinds = {
-        "exclusive": settings.exclusive,
-        "last-value": settings.last_value,
-        "non-destructive": settings.non_destructive,
-        "ring-size": settings.ring_size >= 0,
-        "max-consumers": settings.max_consumers >= 0,
-        "purge-on-no-consumers": settings.purge_on_no_consumers,
-    }
-    return next((kind for kind, is_set in kinds.items() if is_set), "")
+    """Return for what a queue needs one broker, behind the word "that"; empty: its messages may be at any node."""
+    return need_of_one_broker(queue.settings)
 
 
 def placement_of(queue: Queue) -> int:

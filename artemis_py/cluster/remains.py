@@ -53,7 +53,7 @@ def _reason(mesh: "Mesh", queue: Queue) -> tuple[str, bool]:
         return _reason_outside(mesh, queue), False
     kind = kind_of(queue)
     if kind:
-        return f"a queue that is {kind} stays at its broker", False
+        return f"a queue that {kind} stays at its broker", False
     return _reason_spread(mesh, local)
 
 

@@ -10,6 +10,7 @@ from artemis_py.cluster.placement import SPREAD, is_kept_subscription, kind_of
 from artemis_py.cluster.records import VERSION
 from artemis_py.cluster.remains import Rest, rest_of
 from artemis_py.core.settings.cluster_config import LoadBalancing
+from artemis_py.errors import InvalidRequest
 
 if TYPE_CHECKING:
     from artemis_py.cluster.mesh import Mesh
@@ -157,9 +158,9 @@ def explain(mesh: "Mesh", name: str) -> list[str]:
             return ["this subscription is not shared: what is published elsewhere comes here as copies, and stays"]
         return ["the mesh does not have this queue: see scope"]
     queue = local.queue
+    found = _kept(mesh, local)
     if local.placement != SPREAD:
-        return [f"a queue that is {kind_of(queue)} needs one broker: messages stay where they were sent"]
-    found: list[str] = []
+        return found
     if mesh.shells.is_shell(name):
         found.append("clients of other brokers share this subscription, and none of this one's: it collects for them")
     if mesh.config.load_balancing is LoadBalancing.OFF and not local.is_shared:
@@ -181,6 +182,66 @@ def explain(mesh: "Mesh", name: str) -> list[str]:
             found.append(f"{peer.label} is slow, or silent: its connection takes no more now")
         elif local.is_stuck(taker):
             found.append(f"redistribution-delay keeps {wanted} messages from {peer.label}")
+    return found
+
+
+def _kept(mesh: "Mesh", local: LocalQueue) -> list[str]:
+    """Return which instances of a queue keep their messages, here or elsewhere, and whom that leaves without."""
+    queue = local.queue
+    found: list[str] = []
+    if local.placement != SPREAD:
+        found.append(f"a queue that {kind_of(queue)} needs one broker: messages stay where they were sent")
+    for peer in mesh.peers.values():
+        remote = peer.remotes.find(queue.address.name, queue.name)
+        if remote is not None and local.placement != SPREAD and remote.demand.consumers:
+            found.append(f"{remote.demand.consumers} consumers at {peer.label} get nothing of it")
+        elif remote is not None and local.placement == SPREAD and remote.instance.placement != SPREAD:
+            found.append(f"what {peer.label} has of it stays there: its queue of this name needs one broker")
+    return found
+
+
+@frozen
+class Share:
+    """What one other broker has to do with a queue of this one."""
+
+    name: str
+    node_id: str
+    has_queue: bool
+    is_kept: bool
+    """Whether its queue of this name needs one broker, so that messages stay there."""
+    consumers: int
+    granted: int
+    """Messages that it would take now."""
+    handed_over: int
+    taken: int
+    """Messages of the queue that went there, and came from there, since it was connected."""
+    last_taken_ms: int
+    """Time at which the last one came; 0: none did."""
+
+
+def shares(mesh: "Mesh", name: str) -> list[Share]:
+    """Return where messages of a queue went, and where they came from. Raises InvalidRequest if it is not shared."""
+    local = mesh.local(name)
+    if local is None:
+        raise InvalidRequest(f"the mesh has no queue '{name}' at this broker")
+    queue = local.queue
+    found: list[Share] = []
+    for peer in mesh.peers.values():
+        remote = peer.remotes.find(queue.address.name, name)
+        told = local.told.get(peer)
+        found.append(
+            Share(
+                name="" if peer.hello is None else peer.hello.node_name,
+                node_id=peer.node_id,
+                has_queue=remote is not None,
+                is_kept=remote is not None and remote.instance.placement != SPREAD,
+                consumers=0 if remote is None else remote.demand.consumers,
+                granted=0 if remote is None else max(remote.granted - remote.handed, 0),
+                handed_over=0 if remote is None else remote.handed,
+                taken=0 if told is None else told.received,
+                last_taken_ms=0 if told is None else told.received_ms,
+            )
+        )
     return found
 
 

@@ -2,7 +2,18 @@
 
 from typing import Final
 
-from artemis_py.cluster.events import ChannelGap, NotCopied, PeerDown, PeerUp, TablesDiffer, TakenAside
+from artemis_py.cluster.events import (
+    ChannelGap,
+    DrainChanged,
+    KeptElsewhere,
+    MemberForgotten,
+    NotCopied,
+    PeerDown,
+    PeerParting,
+    PeerUp,
+    TablesDiffer,
+    TakenAside,
+)
 from artemis_py.core.runtime.events import Event
 from artemis_py.logs import LogBrake, named_logger
 
@@ -38,6 +49,25 @@ class MeshLog:
             case NotCopied(cluster, address, reason):
                 template = "subscriptions at other brokers miss messages: mesh=%s address=%s reason=%s"
                 self._brake.warning(address, template, cluster, address, reason)
+            case KeptElsewhere(cluster, queue, name, is_here):
+                if is_here:
+                    template = (
+                        "queue needs one broker, consumers elsewhere get nothing of it: mesh=%s queue=%s broker=%s"
+                    )
+                else:
+                    template = "consumers here get nothing of a queue at another broker: mesh=%s queue=%s broker=%s"
+                self._brake.warning(queue, template, cluster, queue, name)
+            case PeerParting(cluster, node_id, name, state):
+                template = "another broker is leaving, or stays: mesh=%s name=%s node=%s state=%s"
+                LOGGER.info(template, cluster, name, node_id, state)
+            case DrainChanged(cluster, state, remaining):
+                LOGGER.info("drain of this broker: mesh=%s state=%s remaining=%d", cluster, state, remaining)
+            case MemberForgotten(cluster, node_id, name, in_doubt, returned):
+                template = "broker forgotten: mesh=%s name=%s node=%s in_doubt=%d returned=%d"
+                if in_doubt:
+                    LOGGER.warning(template, cluster, name, node_id, in_doubt, returned)
+                else:
+                    LOGGER.info(template, cluster, name, node_id, in_doubt, returned)
             case TakenAside(cluster, queue, reason):
                 self._brake.warning(
                     queue,

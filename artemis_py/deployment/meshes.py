@@ -18,7 +18,17 @@ from artemis_py.cluster.events import MemberForgotten
 from artemis_py.cluster.finders.dns import DnsFinder, Endpoint
 from artemis_py.cluster.mesh import KnownMember, Mesh
 from artemis_py.cluster.peer import Peer
-from artemis_py.cluster.report import MemberStatus, OwnStatus, explain, members_of, own_status, stranded, topology
+from artemis_py.cluster.report import (
+    MemberStatus,
+    OwnStatus,
+    Share,
+    explain,
+    members_of,
+    own_status,
+    shares,
+    stranded,
+    topology,
+)
 from artemis_py.config.broker_config import BrokerConfig
 from artemis_py.core.messages.builtin_format import PLAIN_FORMAT
 from artemis_py.core.routing.domain import Domain
@@ -94,6 +104,8 @@ class BrokerMesh:
         self._finder: DnsFinder | None = None
         self._mesh: Mesh | None = None
         self._is_dialling = False
+        self.is_started = True
+        """Whether this broker connects to others and lets them in; see `MeshFacts`."""
         self._clients: Final = Clients(surroundings.sessions)
         self._grace_ms: Final = config.graceful_shutdown_timeout_ms if config.graceful_shutdown_enabled else 0
         surroundings.domain.events.subscribe(MeshLog().heard)
@@ -164,6 +176,10 @@ class BrokerMesh:
         """Return why messages of a queue wait here; see `MeshFacts`."""
         return explain(self.mesh, queue)
 
+    def shares(self, queue: str) -> list[Share]:
+        """Return where messages of a queue went and came from; see `MeshFacts`."""
+        return shares(self.mesh, queue)
+
     def stranded(self) -> int:
         """Return how many messages are stranded; see `MeshFacts`."""
         return stranded(self.mesh, self.mesh.now_ms)
@@ -186,6 +202,15 @@ class BrokerMesh:
         self.mesh.departures.end()
         self._clients.let_in()
 
+    def suspend(self) -> None:
+        """End all connections for a time; see `MeshFacts`."""
+        self.is_started = False
+        self.mesh.close("stopped by an administrator")
+
+    def start_again(self) -> None:
+        """Connect again; see `MeshFacts`."""
+        self.is_started = True
+
     def forget(self, member: str) -> int:
         """Forget a member for good; see `MeshFacts`."""
         return self.mesh.departures.forget(self.mesh.members.find(member).node_id)
@@ -200,6 +225,8 @@ class BrokerMesh:
         """Answer another broker that has logged in. Raises PeerRefused."""
         if not self.surroundings.domain.access.allows(subject, Permission.MESH, JOIN_ADDRESS):
             raise PeerRefused(f"user '{subject.name}' has not the permission mesh on {JOIN_ADDRESS}")
+        if not self.is_started:
+            raise PeerRefused("the mesh is stopped at this broker by an administrator")
         if hello.get("cluster") != self.config.name:
             raise PeerRefused(f"this broker is in mesh '{self.config.name}', the other one is not")
         own, peer = self.mesh.connect(str(hello.get("node-id")))
@@ -363,7 +390,7 @@ class Dial:
     def _may_dial(self) -> bool:
         """Tell whether the broker there is not connected already, perhaps because it has dialled this one."""
         mesh = self._mesh.mesh
-        if not mesh.is_ready or mesh.departures.parting is Parting.LEFT:
+        if not mesh.is_ready or not self._mesh.is_started or mesh.departures.parting is Parting.LEFT:
             return False
         return not self.node_id or self.node_id not in mesh.peers
 

@@ -30,7 +30,7 @@ from artemis_py.management.exchange_control import (
 )
 from artemis_py.management.facts import BrokerFacts
 from artemis_py.management.listing import DEFAULT_PAGE_ROWS, list_page
-from artemis_py.management.mesh_control import MEMBER_COLUMNS, MESH_OPERATIONS, members, stranded
+from artemis_py.management.mesh_control import MEMBER_COLUMNS, MESH_OPERATIONS, cluster_names, members, stranded
 from artemis_py.management.queue_attributes import COLUMNS, filter_text
 from artemis_py.management.queue_request import (
     AUTO_CREATE_ADDRESS,
@@ -381,6 +381,7 @@ class BrokerControl(Control):
         "ConnectionCount": lambda control: len(control.sessions.opened),
         "StrandedMessageCount": stranded,
         "DiskStoreUsage": lambda control: control.facts.disk_usage(),
+        "ClusterConnectionNames": cluster_names,
         "AcceptorNames": lambda control: [acceptor.name for acceptor in control.facts.acceptors()],
     }
 

@@ -26,6 +26,7 @@ from artemis_py.management.acceptor_control import AcceptorControl
 from artemis_py.management.address_control import AddressControl
 from artemis_py.management.audit import record
 from artemis_py.management.broker_control import BrokerControl
+from artemis_py.management.cluster_control import find_cluster
 from artemis_py.management.control import Control, parse_json, proposal
 from artemis_py.management.divert_control import DivertControl, find_divert
 from artemis_py.management.exchange_control import ExchangeControl, find_exchange
@@ -170,9 +171,11 @@ class ManagementEndpoint:
             if name not in acceptors:
                 raise InvalidRequest(f"acceptor {name!r} does not exist{proposal(name, acceptors)}")
             return AcceptorControl(acceptors[name])
+        if kind == "cluster-connection" and name:
+            return find_cluster(broker, name)
         raise InvalidRequest(
             f"resource {resource[:200]!r} is unknown; it is broker, reader, writer, address.<name>, queue.<name>, "
-            "divert.<name>, exchange.<name>, virtualhost.<name> or acceptor.<name>"
+            "divert.<name>, exchange.<name>, virtualhost.<name>, acceptor.<name> or cluster-connection.<name>"
         )
 
 

@@ -5,6 +5,7 @@ from typing import Protocol
 
 from attrs import frozen
 
+from artemis_py.core.settings.cluster_config import ClusterConfig
 from artemis_py.transport.acceptor import Acceptor
 
 
@@ -84,6 +85,46 @@ class MemberFacts(Protocol):
         """How far its clock was ahead of this broker's when it connected."""
 
 
+class ShareFacts(Protocol):
+    """What one other broker has to do with a queue of this one."""
+
+    @property
+    def name(self) -> str:
+        """Name of the broker."""
+
+    @property
+    def node_id(self) -> str:
+        """Identifier of the broker."""
+
+    @property
+    def has_queue(self) -> bool:
+        """Whether it has a queue of this name."""
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether messages in that queue stay there, because it needs one broker."""
+
+    @property
+    def consumers(self) -> int:
+        """Number of consumers that it tells of."""
+
+    @property
+    def granted(self) -> int:
+        """Number of messages that it would take now."""
+
+    @property
+    def handed_over(self) -> int:
+        """Number of messages of the queue that went there since it was connected."""
+
+    @property
+    def taken(self) -> int:
+        """Number of messages of the queue that came from there since it was connected."""
+
+    @property
+    def last_taken_ms(self) -> int:
+        """Time at which the last one came, in milliseconds since 1970; 0: none did."""
+
+
 class RestFacts(Protocol):
     """A queue with messages in a broker that is being drained."""
 
@@ -155,11 +196,28 @@ class OwnFacts(Protocol):
 class MeshFacts(Protocol):
     """The mesh that the broker belongs to."""
 
+    @property
+    def config(self) -> ClusterConfig:
+        """What broker.xml says about it."""
+
+    @property
+    def is_started(self) -> bool:
+        """Whether this broker connects to others, and lets them in."""
+
+    def suspend(self) -> None:
+        """End all connections, and make and take none until `start_again`; what is on its way is in doubt."""
+
+    def start_again(self) -> None:
+        """Connect again."""
+
     def members(self) -> Sequence[MemberFacts]:
         """Return the other brokers."""
 
     def explain(self, queue: str) -> list[str]:
         """Return why messages of a queue wait here, a sentence for each reason."""
+
+    def shares(self, queue: str) -> Sequence[ShareFacts]:
+        """Return where messages of a queue went, and where they came from. Raises InvalidRequest."""
 
     def stranded(self) -> int:
         """Return how many messages wait although a consumer elsewhere has had room for them for seconds."""

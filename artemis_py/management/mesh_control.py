@@ -34,6 +34,12 @@ def members(control: "BrokerControl") -> list[MemberFacts]:
     return list(_mesh(control).members())
 
 
+def cluster_names(control: "BrokerControl") -> list[str]:
+    """Return the name of the mesh, by which its resource is called; empty without a mesh."""
+    mesh = control.facts.mesh
+    return [] if mesh is None else [mesh.config.name]
+
+
 def stranded(control: "BrokerControl") -> int:
     """Return how many messages wait although a consumer elsewhere has room for them; 0 without a mesh."""
     mesh = control.facts.mesh
@@ -43,6 +49,25 @@ def stranded(control: "BrokerControl") -> int:
 def _explain(control: "BrokerControl", queue: str) -> str:
     """Return the reasons for which messages of a queue wait here, in JSON text."""
     return json.dumps(_mesh(control).explain(queue), ensure_ascii=False)
+
+
+def _shares(control: "BrokerControl", queue: str) -> str:
+    """Return where messages of a queue went, and where they came from, in JSON text."""
+    rows = [
+        {
+            "name": share.name,
+            "nodeID": share.node_id,
+            "hasQueue": share.has_queue,
+            "kept": share.is_kept,
+            "consumers": share.consumers,
+            "granted": share.granted,
+            "handedOver": share.handed_over,
+            "taken": share.taken,
+            "lastTaken": share.last_taken_ms,
+        }
+        for share in _mesh(control).shares(queue)
+    ]
+    return json.dumps(rows, ensure_ascii=False)
 
 
 def _mesh(control: "BrokerControl") -> MeshFacts:
@@ -104,6 +129,7 @@ def _accept(control: "BrokerControl", member: str) -> None:
 
 MESH_OPERATIONS: Final[Mapping[str, tuple[Operation, ...]]] = {
     "explainQueue": (Operation(_explain, Parameter("name", Kind.TEXT)),),
+    "listQueueShares": (Operation(_shares, Parameter("name", Kind.TEXT)),),
     "getMeshStatus": (Operation(_status),),
     "getMeshTopology": (Operation(_topology),),
     "drainMesh": (Operation(_drain), Operation(_drain, Parameter("graceMillis", Kind.NUMBER))),

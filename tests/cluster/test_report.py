@@ -2,7 +2,8 @@
 
 import pytest
 
-from artemis_py.cluster.report import explain, members_of, stranded
+from artemis_py.cluster.events import KeptElsewhere
+from artemis_py.cluster.report import explain, members_of, shares, stranded
 from artemis_py.core.settings.address_settings import AddressSettings
 from artemis_py.core.settings.cluster_config import LoadBalancing
 from artemis_py.errors import InvalidRequest
@@ -64,6 +65,41 @@ def test_explains_why_messages_wait(
 
     assert explain(a.mesh, "q") == [reason]
     assert explain(a.mesh, "other") == ["there is no queue 'other' here"]
+
+
+def test_consumers_of_a_queue_that_stays_elsewhere_are_told(sim: Simulation) -> None:
+    """At both brokers, by an event and by `explain`, and once."""
+    a, b = meshed(sim, 2)
+    a.run(a.generation, lambda: a.queue("q", exclusive=True))
+    send_all(sim, a, "q", 3)
+    consumers = [sim.consume(b, "q", 10) for _ in range(2)]
+    sim.run_for(3_000)
+
+    assert not any(each.bodies for each in consumers)
+    assert [each for each in a.events if isinstance(each, KeptElsewhere)] == [KeptElsewhere("mesh", "q", "B", True)]
+    assert [each for each in b.events if isinstance(each, KeptElsewhere)] == [KeptElsewhere("mesh", "q", "A", False)]
+    assert explain(a.mesh, "q") == [
+        "a queue that is exclusive needs one broker: messages stay where they were sent",
+        "2 consumers at mesh:B get nothing of it",
+    ]
+    assert explain(b.mesh, "q")[0] == "what mesh:A has of it stays there: its queue of this name needs one broker"
+
+
+def test_where_messages_of_a_queue_went_is_known(sim: Simulation) -> None:
+    """From both sides, with what each other broker would take now."""
+    a, b, c = meshed(sim, 3)
+    sim.consume(b, "q", 10)
+    send_all(sim, a, "q", 25)
+    sim.run_for(3_000)
+    went = {share.name: share for share in shares(a.mesh, "q")}
+    came = {share.name: share for share in shares(b.mesh, "q")}
+
+    assert (went["B"].handed_over, went["B"].consumers, went["B"].has_queue) == (25, 1, True)
+    assert (went["C"].handed_over, went["C"].has_queue) == (0, False)
+    assert (came["A"].taken, came["C"].taken) == (25, 0)
+    assert came["A"].last_taken_ms > 0
+    with pytest.raises(InvalidRequest, match="no queue"):
+        shares(c.mesh, "q")
 
 
 def test_explains_what_consumers_elsewhere_lack(sim: Simulation) -> None:

@@ -6,6 +6,7 @@ from typing import Final
 from attrs import frozen
 
 from artemis_py.core.settings.declaration import Kind, option, options_of
+from artemis_py.core.settings.queue_settings import QueueSettings
 
 MAX_HOPS: Final = 8
 """Longest way of a message through a mesh: its envelope counts the nodes on the way in few octets (mesh §2.2)."""
@@ -62,6 +63,19 @@ def parse_scope(text: str) -> Scope:
     if not all(excludes):
         raise ValueError("a ! needs a prefix behind it, such as !test.")
     return Scope(tuple([name for name in names if not name.startswith("!")]), tuple(excludes))
+
+
+def need_of_one_broker(settings: QueueSettings) -> str:
+    """Return for what a queue cannot be spread over a mesh, behind the word "that"; empty if it can be."""
+    kinds = {
+        "is exclusive": settings.exclusive,
+        "keeps last values": settings.last_value,
+        "is non-destructive": settings.non_destructive,
+        "has a ring-size": settings.ring_size >= 0,
+        "has max-consumers": settings.max_consumers >= 0,
+        "has purge-on-no-consumers": settings.purge_on_no_consumers,
+    }
+    return next((kind for kind, is_set in kinds.items() if is_set), "")
 
 
 @frozen(kw_only=True)

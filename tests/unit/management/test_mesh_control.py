@@ -4,6 +4,7 @@ import json
 
 from attrs import frozen
 
+from artemis_py.core.settings.cluster_config import ClusterConfig, Scope
 from artemis_py.management.facts import MeshFacts
 from tests.unit.management.world import World
 
@@ -25,6 +26,21 @@ class Member:
     is_dialled: bool = True
     version: int = 1
     clock_difference_ms: int = 7
+
+
+@frozen
+class Share:
+    """What another broker has of a queue."""
+
+    name: str = "b"
+    node_id: str = "id-b"
+    has_queue: bool = True
+    is_kept: bool = False
+    consumers: int = 1
+    granted: int = 2
+    handed_over: int = 3
+    taken: int = 4
+    last_taken_ms: int = 5
 
 
 @frozen
@@ -59,17 +75,23 @@ class Two:
 
     def members(self) -> list[Member]:
         """Both of them."""
-        return [Member("id-b", "b"), Member("id-c", "c", state="away")]
+        return [Member("id-b", "b"), Member("id-c", "c", state="away", since_ms=0)]
 
     def explain(self, queue: str) -> list[str]:
         """One reason."""
         return [f"nobody wants what is in {queue}"]
+
+    def shares(self, queue: str) -> list[Share]:
+        """One broker."""
+        return [Share()]
 
     def stranded(self) -> int:
         """Some messages."""
         return 5
 
     def __init__(self) -> None:
+        self.config = ClusterConfig(name="m.1", scope=Scope(("eu",), ()), static_connectors=("x",))
+        self.is_started = True
         self.asked: list[object] = []
         """What it was told to do."""
         self.state = "stays"
@@ -90,6 +112,14 @@ class Two:
     def stop_drain(self) -> None:
         """End."""
         self.state = "stays"
+
+    def suspend(self) -> None:
+        """End connections."""
+        self.is_started = False
+
+    def start_again(self) -> None:
+        """Connect."""
+        self.is_started = True
 
     def forget(self, member: str) -> int:
         """Some messages were on their way."""
@@ -140,6 +170,23 @@ def test_reasons_and_numbers_are_those_of_the_mesh() -> None:
     assert world.call("broker", "getStrandedMessageCount") == 5
 
 
+def test_where_messages_went_is_shown() -> None:
+    """And where they came from."""
+    assert json.loads(world_with(Two()).call("broker", "listQueueShares", "q")) == [
+        {
+            "name": "b",
+            "nodeID": "id-b",
+            "hasQueue": True,
+            "kept": False,
+            "consumers": 1,
+            "granted": 2,
+            "handedOver": 3,
+            "taken": 4,
+            "lastTaken": 5,
+        }
+    ]
+
+
 def test_a_drain_is_begun_and_stopped() -> None:
     """With a time for clients, or that of broker.xml; both answer with the status."""
     mesh = Two()
@@ -174,6 +221,31 @@ def test_members_are_forgotten_and_accepted_by_name() -> None:
     assert world.call("broker", "acceptMember", "c") is None
     assert mesh.asked == ["b", "c"]
     assert json.loads(world.call("broker", "getMeshTopology")) == {"mesh": "mesh", "nodes": []}
+
+
+def test_the_mesh_is_a_resource_as_in_artemis() -> None:
+    """Attributes and operations of its ClusterConnectionControl, and numbers of ours."""
+    world = world_with(Two())
+    (name,) = world.call("broker", "getClusterConnectionNames")
+    resource = f"cluster-connection.{name}"
+
+    def get(attribute: str) -> object:
+        return world.call(resource, f"get{attribute}")
+
+    assert (get("Name"), get("NodeID"), get("Address"), get("MaxHops")) == ("m.1", "id-a", "eu", 1)
+    assert (get("MessageLoadBalancingType"), get("StaticConnectors")) == ("ON_DEMAND", ["x"])
+    assert get("Nodes") == {"id-b": "tcp://h:1 tcp://h:2"}
+    assert (get("MemberCount"), get("MembersConnected"), get("MessagesInDoubt")) == (2, 1, 1)
+    assert (get("MessagesPendingAcknowledgement"), get("MessagesAcknowledged"), get("MessagesTaken")) == (2, 10, 20)
+    assert (get("StrandedMessageCount"), get("Resyncs"), get("State")) == (5, 0, "stays")
+    assert json.loads(str(get("Topology"))) == {"mesh": "mesh", "nodes": []}
+    assert world.call(resource, "getBridgeMetrics", "id-c")["messagesAcknowledged"] == 3
+    assert "no other member" in world.refusal(resource, "getBridgeMetrics", "b")
+    world.call(resource, "stop")
+    assert world.call(resource, "isStarted") is False
+    world.call(resource, "start")
+    assert world.call(resource, "isStarted") is True
+    assert "does not exist" in world.refusal("cluster-connection.other", "getName")
 
 
 def test_a_broker_without_a_mesh_says_so() -> None:
