@@ -6,9 +6,11 @@ from typing import Final
 
 from attrs import frozen
 
+from artemis_py.config.broker_config import BrokerConfig
 from artemis_py.config.report import Place, Report
-from artemis_py.core.settings.address_settings import AddressSettings
-from artemis_py.core.settings.cluster_config import ClusterConfig, ClusterLogin, DiscoveryConfig
+from artemis_py.core.names.routing_type import RoutingType
+from artemis_py.core.settings.address_settings import AddressSettings, merge
+from artemis_py.core.settings.cluster_config import ClusterConfig, ClusterLogin, DiscoveryConfig, need_of_one_broker
 from artemis_py.transport.config import AcceptorConfig, ConnectorConfig
 
 _AMQP: Final = "AMQP"
@@ -84,6 +86,34 @@ def warn_of_waiting(
             place = Place(file=file, line=line, element="address-setting")
             text = f'match "{match}": redistribution-delay -1: messages that wait stay at their broker for ever'
             report.warning(place, f"{text}, even if only another one has consumers; remove it")
+
+
+def warn_of_kept(config: BrokerConfig, report: Report) -> None:
+    """Warn of queues whose messages stay at their broker, although the address is in the scope of a mesh."""
+    text = "its messages stay at their broker, and consumers at other brokers of the mesh get nothing of it"
+    for match, each in config.address_settings.items():
+        kind = need_of_one_broker(merge([each]).queue_defaults)
+        if kind and (match in ("#", "*") or any(_may_cover(cluster, match) for cluster in config.clusters)):
+            file, line = config.places[match]
+            place = Place(file=file, line=line, element="address-setting")
+            report.warning(place, f'match "{match}": a queue that {kind} needs one broker: {text}')
+    connectors = {each.name: each for each in config.connectors}
+    for cluster in config.clusters:
+        for address in config.addresses:
+            for queue in address.queues:
+                kind = need_of_one_broker(queue.resolved(merge([])))
+                if kind and cluster.scope.covers(address.name) and queue.routing_type is not RoutingType.MULTICAST:
+                    own = connectors[cluster.connector]
+                    report.warning(
+                        Place(file=own.file, line=own.line, element="cluster-connection"),
+                        f'queue "{queue.name}" {kind}, and needs one broker: {text}',
+                    )
+
+
+def _may_cover(cluster: ClusterConfig, match: str) -> bool:
+    """Tell whether a mesh has addresses of a match, as far as the words before its first wildcard say."""
+    fixed = match.partition("#")[0].partition("*")[0]
+    return cluster.scope.covers(fixed) or any(name.startswith(fixed) for name in cluster.scope.includes)
 
 
 def _has_certificate(connector: ConnectorConfig) -> bool:

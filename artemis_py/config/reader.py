@@ -25,7 +25,7 @@ from artemis_py.config.internal_names import warn_of_internal_names
 from artemis_py.config.login_file import read_login_file
 from artemis_py.config.memory import half_of_memory
 from artemis_py.config.mesh import read_mesh
-from artemis_py.config.mesh_check import warn_of_waiting
+from artemis_py.config.mesh_check import warn_of_kept, warn_of_waiting
 from artemis_py.config.report import Report, local_name
 from artemis_py.config.schema import Schema
 from artemis_py.config.values import split_names, suggest
@@ -161,6 +161,7 @@ class _Reader:
         check_acceptor_hosts(acceptors, [host.options.name for host in config.virtual_hosts], self._report)
         if mesh.clusters:
             warn_of_waiting(config.address_settings, config.places, self._report)
+            warn_of_kept(config, self._report)
         self._overrides.report_unused(self._report)
         return evolve(config, warnings=tuple(sorted(self._report.warnings, key=lambda warning: warning.line)))
 

@@ -469,3 +469,22 @@ def test_a_delay_that_strands_messages_is_warned_of() -> None:
     assert 'match "a.#": redistribution-delay -1: messages that wait stay' in warning.message
     without = text.partition("<connectors>")[0] + text.partition("</cluster-connections>")[2]
     assert samples.read(without).warnings == ()
+
+
+def test_queues_that_need_one_broker_are_warned_of() -> None:
+    """Whether address settings or the queue itself say so; those out of scope and subscriptions are no matter."""
+    kept = "<default-exclusive-queue>true</default-exclusive-queue></address-setting>"
+    text = FILE.format(
+        "<address>eu</address>",
+        "<address-settings>"
+        f"<address-setting match='eu.#'>{kept}<address-setting match='us.#'>{kept}</address-settings>"
+        "<addresses><address name='eu.a'><anycast><queue name='q' max-consumers='1'/><queue name='r'/></anycast>"
+        "</address>"
+        "<address name='us.a'><anycast><queue name='s' max-consumers='1'/></anycast></address>"
+        "<address name='eu.t'><multicast><queue name='t' max-consumers='1'/></multicast></address></addresses>",
+    )
+    messages = [warning.message for warning in samples.read(text).warnings]
+
+    assert len(messages) == 2
+    assert any('match "eu.#": a queue that is exclusive needs one broker' in each for each in messages)
+    assert any('queue "q" has max-consumers, and needs one broker' in each for each in messages)
