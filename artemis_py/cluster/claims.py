@@ -163,6 +163,17 @@ class OriginChannel:
         return missing
 
 
+def read_claims(key: bytes, value: bytes) -> tuple[int, list[tuple[int, int, int]]]:
+    """Return the channel of a record of claims, and queue id, priority and sequence of each claimed message.
+
+    Raises ValueError for a damaged record.
+    """
+    if len(key) != _KEY.size or len(value) % _CLAIM.size:
+        raise ValueError("it has a wrong length")
+    places = [entry[1:] for entry in iter_unpack(_CLAIM.format, value)]
+    return _KEY.unpack(key)[0], places
+
+
 def load_channels(storage: Storage, queues: Mapping[int, Queue]) -> tuple[list[OriginChannel], int]:
     """Return the channels that an earlier run left, and how many of their messages are gone."""
     channels: dict[int, OriginChannel] = {}

@@ -57,6 +57,8 @@ from artemis_py.store.environment import FILE_NAME
 from artemis_py.store.large import body_files, body_path, read_body
 from artemis_py.storetools.bodies import bodies_folder
 from artemis_py.storetools.drops import Drops
+from artemis_py.storetools.mesh import SPACES as MESH_SPACES
+from artemis_py.storetools.mesh import check as check_mesh_record
 from artemis_py.storetools.snapshot import Progress, Snapshot, opened
 from artemis_py.storetools.tallies import Tallies, read_message
 
@@ -303,6 +305,8 @@ class _Check:
             self._branch(host, name, content)
         elif space == VIRTUAL_HOSTS:
             read_host_record(name, content)
+        elif space in MESH_SPACES:
+            check_mesh_record(self._snapshot, space, name, content)
         elif space == JOBS:
             # Its message may be gone: an administrator may have emptied the queue just before a crash.
             read_job(name, content)

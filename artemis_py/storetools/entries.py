@@ -26,6 +26,7 @@ from artemis_py.store.definitions import (
 from artemis_py.store.large import body_path, read_body
 from artemis_py.storetools.bodies import StoredBodies
 from artemis_py.storetools.drops import Drops
+from artemis_py.storetools.mesh import Claimed
 from artemis_py.storetools.snapshot import Snapshot
 
 PIECE_BYTES: Final = 192 * 1024
@@ -112,6 +113,9 @@ class RecordEntry:
     value: bytes
 
 
+_MESH_RECORDS: Final = b"mesh-"
+"""Prefix of the records of the mesh, which mean nothing in another store."""
+
 _OWN_RECORDS: Final = schema.record_key(schema.NODE_RECORDS, b"")
 """Prefix of the records that identify a broker; a broker that imports its messages keeps its own identity."""
 
@@ -145,6 +149,7 @@ class Entries:
         self._addresses_there: set[str] = set()
         self._queue_names: dict[int, tuple[int, str]] = {}
         """Virtual hosts and names of queues, by their ids."""
+        self._claimed: Final = Claimed(snapshot)
         self._lost: set[int] = set()
         """Ids of shared messages that were left out."""
         self._shared_bodies: set[int] = set()
@@ -160,6 +165,9 @@ class Entries:
                 if database == schema.RECORDS and key.startswith(_OWN_RECORDS):
                     continue
                 try:
+                    if database == schema.RECORDS and key.startswith(_MESH_RECORDS):
+                        self._claimed.take(*schema.read_record_key(key), schema.unseal(key, value))
+                        continue
                     entry = read(self, key, value)
                     if isinstance(entry, QueueEntry):
                         yield from self._address_before(entry)
@@ -173,6 +181,8 @@ class Entries:
                         yield from self._recovered(key)
                 else:
                     yield entry
+        for line in self._claimed.lines(self._queue_names):
+            self._tell(line)
 
     def _address_before(self, entry: QueueEntry) -> Iterator[AddressEntry]:
         """Yield the address of a queue if it is damaged, with the queue's routing type: as a start makes it."""

@@ -46,6 +46,7 @@ from artemis_py.storetools.entries import (
 from artemis_py.storetools.export import FileFormat
 from artemis_py.storetools.intake_writer import EntryWriter, Existing, Names, fresh_names, read_names
 from artemis_py.storetools.lines import MalformedLine, read_entries
+from artemis_py.storetools.mesh import SPACES as MESH_SPACES
 from artemis_py.storetools.snapshot import Progress
 from artemis_py.storetools.xml_reader import read_xml
 
@@ -148,7 +149,7 @@ class _Import:
             writer.write(batch, json.dumps(state).encode())
             self._progress(total + state["done"], 2 * total)
         self._environment.apply(lambda transaction: self._finish(transaction, digest, total))
-        left_out = () if names.takes_records else tuple(verifier.records_left_out())
+        left_out = tuple(verifier.records_left_out(names.takes_records))
         return Imported(entries=total, resumed_at=resumed_at, left_out=left_out)
 
     def _digest(self) -> str:
@@ -267,10 +268,13 @@ class _Verifier:
         if host and not self._takes_hosts:
             raise ValueError("it belongs to a virtual host: only a store that holds nothing yet can take those")
 
-    def records_left_out(self) -> Iterator[str]:
-        """Yield lines for a store that takes no records."""
+    def records_left_out(self, takes_records: bool) -> Iterator[str]:
+        """Yield lines for records that are not imported; with `takes_records`, an empty store takes most of them."""
         for space, count in sorted(self._records.items()):
-            yield f"left out: {count} records of '{space}': only a store that holds nothing yet can take them"
+            if space in MESH_SPACES:
+                yield f"left out: {count} records of '{space}': they belong to the broker that was exported"
+            elif not takes_records:
+                yield f"left out: {count} records of '{space}': only a store that holds nothing yet can take them"
 
     def _take_reference(self, entry: ReferenceEntry) -> None:
         queue = qualified(entry.host, entry.queue)

@@ -37,6 +37,7 @@ from artemis_py.storetools.entries import (
     ReferenceEntry,
     qualified,
 )
+from artemis_py.storetools.mesh import SPACES as MESH_SPACES
 
 
 @define
@@ -229,7 +230,7 @@ class _BatchWriter:
                     address = self._names.addresses[qualified(entry.host, entry.address)]
                     key = schema.duplicate_key(address.id, address.base + entry.number)
                     self._put(schema.DUPLICATES, key, schema.seal(key, entry.id))
-                case RecordEntry() if self._names.takes_records:
+                case RecordEntry() if self._names.takes_records and entry.space not in MESH_SPACES:
                     self._mark_hosts(entry.space == VIRTUAL_HOSTS)
                     key = schema.record_key(entry.space, entry.key)
                     self._put(schema.RECORDS, key, schema.seal(key, entry.value))
