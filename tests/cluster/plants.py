@@ -24,8 +24,8 @@ class Planted(Mesh):
 
     peer_class: type[Peer] = Peer
 
-    def connect(self) -> tuple[Hello, Peer]:
-        hello, peer = super().connect()
+    def connect(self, node_id: str = "") -> tuple[Hello, Peer]:
+        hello, peer = super().connect(node_id)
         return hello, self.peer_class(self, peer.number)
 
 
