@@ -58,8 +58,9 @@ class MeshLog:
                     template = "consumers here get nothing of a queue at another broker: mesh=%s queue=%s broker=%s"
                 self._brake.warning(queue, template, cluster, queue, name)
             case PeerParting(cluster, node_id, name, state):
-                template = "another broker is leaving, or stays: mesh=%s name=%s node=%s state=%s"
-                LOGGER.info(template, cluster, name, node_id, state)
+                LOGGER.info(
+                    "another broker leaves, or stays: mesh=%s name=%s node=%s state=%s", cluster, name, node_id, state
+                )
             case DrainChanged(cluster, state, remaining):
                 LOGGER.info("drain of this broker: mesh=%s state=%s remaining=%d", cluster, state, remaining)
             case MemberForgotten(cluster, node_id, name, in_doubt, returned):

@@ -2,11 +2,16 @@
 
 import json
 
+import pytest
 from attrs import frozen
 
+from artemis_py.core.runtime.access import Permission, Subject
 from artemis_py.core.settings.cluster_config import ClusterConfig, Scope
+from artemis_py.deployment.clients import REASON, Clients
+from artemis_py.errors import BrokerDrained, HostStopped
 from artemis_py.management.facts import MeshFacts
-from tests.unit.management.world import World
+from tests.core_harness import settle_down
+from tests.unit.management.world import MANAGEMENT, Rules, World
 
 
 @frozen
@@ -255,3 +260,59 @@ def test_a_broker_without_a_mesh_says_so() -> None:
     assert world.call("broker", "getStrandedMessageCount") == 0
     assert "this broker belongs to no mesh" in world.refusal("broker", "listMembers")
     assert "this broker belongs to no mesh" in world.refusal("broker", "explainQueue", "q")
+
+
+def test_only_operators_connect_while_the_broker_is_drained() -> None:
+    """Those that say so and may manage; a stopped virtual host lets nobody in."""
+    denying = World(access=Rules((Permission.MANAGE, MANAGEMENT))).services.sessions
+    sessions = World().services.sessions
+    for each in (denying, sessions):
+        each.closed_because = "it is closed"
+        with pytest.raises(HostStopped, match="closed"):
+            each.open(Subject("ops"), is_operator=True)
+        each.is_drained = True
+        with pytest.raises(BrokerDrained, match="closed"):
+            each.open(Subject("app"))
+    with pytest.raises(BrokerDrained, match="closed"):
+        denying.open(Subject("ops"), is_operator=True)
+
+    assert sessions.open(Subject("ops"), is_operator=True).is_operator
+
+
+class Gone:
+    """A client that notes why its connection ended."""
+
+    def __init__(self) -> None:
+        self.reasons: list[str] = []
+
+    def closed_by_operator(self, reason: str) -> None:
+        """Note it."""
+        self.reasons.append(reason)
+
+    def user_removed(self, reason: str) -> None:
+        """Not asked for."""
+
+    def rights_changed(self) -> None:
+        """Not asked for."""
+
+
+def test_clients_are_sent_away_after_their_time() -> None:
+    """Operators and sessions of absent clients stay; new clients come again after the drain was stopped."""
+    world = World()
+    sessions = world.services.sessions
+    clients = Clients(sessions)
+    app, ops = sessions.open(Subject("app")), sessions.open(Subject("ops"), is_operator=True)
+    told = app.client, ops.client = Gone(), Gone()
+    clients.send_away(1_000)
+    assert clients.count == 1
+    settle_down(world.domain)
+    assert told[0].reasons == []
+    world.domain.dispatcher.now_ms += 1_000
+    world.domain.dispatcher.handle_deadlines()
+    settle_down(world.domain)
+
+    assert [each.reasons for each in told] == [[REASON], []]
+    with pytest.raises(BrokerDrained, match="drained"):
+        sessions.open(Subject("app"))
+    clients.let_in()
+    assert not sessions.open(Subject("app")).is_operator
