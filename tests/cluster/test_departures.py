@@ -1,11 +1,14 @@
 """Members that leave: drained, or forgotten (C55, C56)."""
 
+import shutil
 from functools import partial
+from pathlib import Path
 
 import pytest
 
 from artemis_py.cluster.departures import KEPT_MS
 from artemis_py.cluster.drain import Parting
+from artemis_py.cluster.events import ChannelGap
 from artemis_py.cluster.remains import rest_of
 from artemis_py.cluster.report import own_status, topology
 from artemis_py.core.settings.address_settings import AddressSettings
@@ -13,7 +16,9 @@ from artemis_py.core.settings.cluster_config import LoadBalancing
 from artemis_py.errors import InvalidRequest
 from tests.cluster.node import Node
 from tests.cluster.simulation import Simulation
+from tests.cluster.storm import Storm
 from tests.cluster.test_handover import is_done, meshed, send_all
+from tests.cluster.test_storm import SEEDS
 
 
 def begin(node: Node) -> None:
@@ -276,3 +281,63 @@ def test_everybody_is_seen_by_everybody(sim: Simulation) -> None:
     sim.crash(c, 10_000_000)
     sim.run_for(5_000)
     assert seen(a) == {"A": "B", "B": "A", "C": None}
+
+
+class DrainStorm(Storm):
+    """A history in which nodes are drained, and stay after all, while everything else happens."""
+
+    def fail(self, index: int, node: Node) -> None:
+        if not self.keyed.chance(0.4, "drain", index):
+            super().fail(index, node)
+        elif node.is_running and not node.is_stopped:
+            departures = node.mesh.departures
+            node.run(node.generation, departures.begin if departures.drain is None else departures.end)
+
+    def settle(self) -> list[str]:
+        self.simulation.heal()
+        for node in self.simulation.nodes:
+            if node.is_running and node.mesh.departures.drain is not None:
+                node.run(node.generation, node.mesh.departures.end)
+        return super().settle()
+
+
+@pytest.mark.parametrize("seed", range(SEEDS // 2))
+def test_nothing_is_lost_while_nodes_are_drained(seed: int, folder: Path) -> None:
+    """C55 among breaks, crashes and partitions."""
+    assert DrainStorm(seed, folder).run() == []
+
+
+def test_an_accepted_store_from_a_backup_goes_on_and_names_what_is_lost(sim: Simulation) -> None:
+    """R8: it lacks what it had confirmed; the other broker knows from where to where, and goes on."""
+    a, b = meshed(sim, 2)
+    consumer = sim.consume(b, "q", 100)
+    sim.crash(b, 1_000)
+    assert sim.run_until(lambda: b.is_running and sim.is_meshed())
+    backup = sim.folder / "backup"
+    b.crash(False)
+    shutil.copytree(b.folder, backup)
+    b.start()
+    for _ in range(2):
+        assert sim.run_until(sim.is_meshed)
+        sim.crash(b, 1_000)
+        sim.run_for(2_000)
+    assert sim.run_until(sim.is_meshed)
+    consumer = sim.consume(b, "q", 100)
+    sim.run_for(1_000)
+    send_all(sim, a, "q", 20)
+    assert sim.run_until(lambda: len(consumer.bodies) == 20 and not sim.in_flight())
+    b.crash(False)
+    shutil.rmtree(b.folder)
+    shutil.copytree(backup, b.folder)
+    b.start()
+    sim.run_for(10_000)
+    assert any("restored or copied" in text for text in (*a.refusals, *b.refusals))
+    a.run(a.generation, lambda: a.mesh.members.accept(a.mesh.members.find("B")))
+    assert sim.run_until(sim.is_meshed)
+    later = sim.consume(b, "q", 100)
+    send_all(sim, a, "q", 5, "later")
+    sim.run_for(3_000)
+
+    assert later.bodies == [f"later{number}" for number in range(5)]
+    (gap,) = [event for event in a.events if isinstance(event, ChannelGap)]
+    assert gap.detail.startswith("messages 1 to 20 of channel")
