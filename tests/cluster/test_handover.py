@@ -287,7 +287,7 @@ def test_stopped_process_holds_at_most_what_was_granted(sim: Simulation) -> None
     sim.run_for(20_000)
 
     assert a.mesh.claimed_for(b.mesh.node_id) <= 10
-    assert len(here.bodies) >= 490
+    assert sim.run_until(lambda: len(here.bodies) >= 490, 20_000)
     assert sim.run_until(lambda: is_done(sim), 120_000)
 
 
