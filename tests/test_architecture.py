@@ -28,9 +28,9 @@ ROWS: Final = {
     "artemis_openwire": 4,
     "artemis_py.store": 4,
     "artemis_py.transport": 4,
-    "artemis_py.storetools": 5,
     "artemis_py.management": 5,
     "artemis_py.cluster": 5,
+    "artemis_py.storetools": 6,  # reads what every other part stores, the mesh too
     "artemis_py.config": 6,
     "artemis_py.deployment": 7,
     "artemis_py.broker": 8,

@@ -215,3 +215,14 @@ def test_a_broker_is_drained_and_comes_back(tmp_path: Path) -> None:
         until(lambda: "up" in artemis_py("mesh", "status", "--json", port=second), "it never came back")
         send(first, "q", ["after"])
         assert receive(second, "q", 1) == ["after"]
+
+        nodes = json.loads(artemis_py("mesh", "topology", "--json", port=second))["nodes"]
+        ids = {node["name"]: node["nodeID"] for node in nodes}
+        assert {node["name"]: node["sees"] for node in nodes} == {"a": [ids["b"]], "b": [ids["a"]]}
+        (share,) = json.loads(artemis_py("mesh", "explain", "q", "--json", port=second))["brokers"]
+        assert (share["name"], share["taken"]) == ("a", 1)
+        brokers[0].kill()
+        until(lambda: "away" in artemis_py("mesh", "status", "--json", port=second), "it is still there")
+        fact = json.loads(artemis_py("mesh", "forget", "a", "--yes", "--json", port=second))
+        assert fact == {"forgotten": "a", "nodeID": ids["a"], "returned": 0}
+        assert json.loads(artemis_py("mesh", "status", "--json", port=second))["brokers"] == []
