@@ -8,6 +8,7 @@ from typing import Final
 from artemis_openwire.engine.structure import Throwable
 from artemis_py.errors import (
     AddressFull,
+    BrokerDrained,
     ExchangeDeleted,
     HostStopped,
     InvalidFilter,
@@ -50,6 +51,7 @@ CLASSES: Final[dict[type[Refusal], str]] = {
     InvalidFilter: SELECTOR,
     AddressFull: RESOURCES,
     HostStopped: IO,
+    BrokerDrained: IO,
     LimitExceeded: RESOURCES,
     MaxConsumersReached: RESOURCES,
     TransactionRolledBack: ROLLED_BACK,

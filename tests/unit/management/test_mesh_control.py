@@ -5,6 +5,11 @@ import json
 import pytest
 from attrs import frozen
 
+from artemis_amqp.engine.errors import CONNECTION_FORCED, to_amqp
+from artemis_mqtt.broker.errors import to_reason
+from artemis_mqtt.engine.reasons import SERVER_UNAVAILABLE
+from artemis_openwire.engine.errors import IO, throwable_of
+from artemis_openwire.engine.structure import Throwable
 from artemis_py.core.runtime.access import Permission, Subject
 from artemis_py.core.settings.cluster_config import ClusterConfig, Scope
 from artemis_py.deployment.clients import REASON, Clients
@@ -277,6 +282,15 @@ def test_only_operators_connect_while_the_broker_is_drained() -> None:
         denying.open(Subject("ops"), is_operator=True)
 
     assert sessions.open(Subject("ops"), is_operator=True).is_operator
+
+
+def test_clients_of_each_protocol_are_told_to_go_elsewhere() -> None:
+    """In the words with which a stopped virtual host refuses them, after which clients try other brokers."""
+    refusal = BrokerDrained("go")
+
+    assert to_amqp(refusal).condition == CONNECTION_FORCED
+    assert to_reason(refusal) == SERVER_UNAVAILABLE
+    assert throwable_of(refusal) == Throwable(IO, "go")
 
 
 class Gone:
