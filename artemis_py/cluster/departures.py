@@ -176,7 +176,7 @@ class Departures:
         if self.parting is Parting.LEFT and LEFT in reason:
             self._released.add(peer.node_id)
         if self.drain is not None:
-            self.drain.peer_lost(peer)
+            self._mesh.forward_to(peer.node_id).give_back()
         if peer.node_id not in self._mesh.peers:
             self.sights.pop(peer.node_id, None)
         if was_up:
@@ -221,8 +221,6 @@ class Departures:
             self.review()
         else:
             mesh.forward_to(peer.node_id).give_back()
-            if self.drain is not None:
-                self.drain.peer_lost(peer)
         self._end_left(peer.node_id)
 
     def _offered(self, peer: "Peer", address: str, queue: str, is_offered: bool) -> None:

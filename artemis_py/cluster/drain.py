@@ -117,13 +117,6 @@ class Drain:
         if peer is not None:
             self._offer(local, outlet, peer)
 
-    def peer_lost(self, peer: Peer) -> None:
-        """Find other peers for the queues that one was to get."""
-        self._mesh.forward_to(peer.node_id).give_back()
-        for local, outlet in self._outlets.items():
-            if outlet.peer is peer:
-                local.changed()
-
     def stop(self) -> None:
         """End it: this node stays. Peers forget all offers when they hear of that."""
         self._timer.cancel()

@@ -10,7 +10,8 @@ from artemis_py.cluster.departures import KEPT_MS
 from artemis_py.cluster.drain import Parting
 from artemis_py.cluster.events import ChannelGap
 from artemis_py.cluster.remains import rest_of
-from artemis_py.cluster.report import own_status, topology
+from artemis_py.cluster.report import members_of, own_status, topology
+from artemis_py.core.runtime.carrier import PeerRefused
 from artemis_py.core.settings.address_settings import AddressSettings
 from artemis_py.core.settings.cluster_config import LoadBalancing
 from artemis_py.errors import InvalidRequest
@@ -57,6 +58,10 @@ def test_a_drained_node_gives_everything_away_in_order(sim: Simulation) -> None:
     sim.run_for(10_000)
     assert b.mesh.departures.is_forgotten(a.mesh.node_id)
     assert c.mesh.departures.is_forgotten(a.mesh.node_id)
+    for dialler in ("", b.mesh.node_id):
+        with pytest.raises(PeerRefused, match="has left the mesh"):
+            a.mesh.connect(dialler)
+    assert a.mesh.connect("a node that was away, and has claims to settle")
 
 
 def test_a_node_is_drained_under_load(sim: Simulation) -> None:
@@ -206,6 +211,42 @@ def test_a_strict_share_is_not_kept_for_a_node_that_leaves(sim: Simulation) -> N
 
     assert sorted(consumer.bodies) == sorted(bodies)
     assert a.mesh.forward_to(dead).waiting_count == 0
+
+
+def test_a_node_that_is_being_drained_gets_no_turn(sim: Simulation) -> None:
+    """STRICT: what waits for it comes back, what is on its way comes with everything else, and nothing follows."""
+    a, b = meshed(sim, 2, load_balancing=LoadBalancing.STRICT, confirmation_window_size_bytes=200)
+    for node in (a, b):
+        node.run(node.generation, partial(node.queue, "q"))
+    b.run(b.generation, lambda: b.queue("kept", exclusive=True))
+    sim.send(b, "kept", "k")
+    sim.run_for(1_000)
+    sim.stop(b, 3_000)
+    send_all(sim, a, "q", 40)
+    sim.run_for(1_000)
+    assert a.mesh.forward_to(b.mesh.node_id).waiting_count > 10
+    begin(b)
+    assert sim.run_until(lambda: parting(b) is Parting.EMPTY and not b.is_stopped)
+    sim.run_for(2_000)
+    assert not a.mesh.peers[b.mesh.node_id].may_claim
+    send_all(sim, a, "q", 10, "late")
+    sim.run_for(2_000)
+
+    assert (count(a, "q"), count(b, "q"), a.mesh.forward_to(b.mesh.node_id).waiting_count) == (50, 0, 0)
+    assert members_of(a.mesh)[0].state == "empty"
+
+
+def test_two_nodes_that_leave_do_not_give_to_each_other(sim: Simulation) -> None:
+    """Both are drained at once; a third one gets everything."""
+    a, b, c = meshed(sim, 3)
+    for node in (a, b):
+        send_all(sim, node, "q", 200, node.name)
+    sim.run_for(1_000)
+    for node in (a, b):
+        begin(node)
+
+    assert sim.run_until(lambda: parting(a) is parting(b) is Parting.LEFT)
+    assert count(c, "q") == 400
 
 
 def test_all_members_forget_together(sim: Simulation) -> None:
