@@ -266,7 +266,7 @@ class Departures:
     def _end_left(self, node_id: str) -> None:
         """Forget a node that has left, if nothing is on its way to it."""
         mesh = self._mesh
-        if self.leaving.get(node_id) is not Parting.LEFT or mesh.claimed_for(node_id):
+        if self.leaving.get(node_id) is not Parting.LEFT or mesh.channels.claimed_for(node_id):
             return
         del self.leaving[node_id]
         peer = mesh.peers.get(node_id)

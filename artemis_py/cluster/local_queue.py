@@ -6,7 +6,7 @@ Demand is told as state: how many consumers, what they select, and how many mess
 
 from typing import TYPE_CHECKING, Final
 
-from artemis_py.cluster.events import KeptElsewhere
+from artemis_py.cluster.kept import KeptReport
 from artemis_py.cluster.placement import SPREAD as SPREAD
 from artemis_py.cluster.placement import placement_of
 from artemis_py.cluster.records import Demand, Instance, SharedInstance
@@ -34,9 +34,6 @@ MAX_GRANT: Final = 1000
 
 LINGER_MS: Final = 250
 """Time after which peers are told that the last consumer has left: a client may be about to attach again."""
-
-ROOTLESS_MS: Final = 1000
-"""Time for which a shell stays although no node has the subscription: one may be about to tell that it has."""
 
 OFF_DELAY_MS: Final = 1000
 """`redistribution-delay` for OFF_WITH_REDISTRIBUTION if nothing is said."""
@@ -104,12 +101,9 @@ class LocalQueue(Watcher):
         """The peer that messages of groups go to; None: they stay here."""
         self.is_ended: bool = False
         """Whether a client here has ended the subscription, and the queue is about to be deleted."""
-        self._useless_since_ms = 0
+        self.useless_since_ms = 0
         """Time since which no node has a use for this shell, or can be asked; 0: one has."""
-        self._checked_consumers = -1
-        """Number of consumers at the last look at that; -1: something has changed elsewhere."""
-        self._reported: set[str] = set()
-        """Nodes for which it was reported that consumers get nothing of what is elsewhere."""
+        self.kept: Final = KeptReport(self)
         queue.dispatch.watcher = self
         self._guard()
         self.changed()
@@ -338,7 +332,7 @@ class LocalQueue(Watcher):
     def review(self) -> None:
         """Note a changed kind of queue, and whether anybody has a use for it."""
         if self.is_shared and self.mesh.shells.is_shell(self.queue.name):
-            self._review_shell()
+            self.mesh.shells.review(self)
             if self.is_closed:
                 return
         self._guard()
@@ -348,60 +342,11 @@ class LocalQueue(Watcher):
             for taker in list(self.takers.values()):
                 self.set_taker(taker.peer, taker.remote)
 
-    def _review_shell(self) -> None:
-        """Make a root of a shell that clients here have a use for, and delete one that no node needs any more."""
-        queue, mesh = self.queue, self.mesh
-        if self.own_consumers() or queue.subscriber_count or queue.configuration_managed:
-            mesh.shells.adopt(self)
-            return
-        roots = mesh.shells.roots_of(queue.name)
-        limit_ms = ROOTLESS_MS
-        if roots:
-            # What is not durable may be gone at a node that is away.
-            if queue.is_stored or any(node in mesh.peers for node in roots):
-                self._useless_since_ms = 0
-                return
-            limit_ms = mesh.config.connection_ttl_ms
-        now_ms = queue.dispatcher.now_ms
-        if not self._useless_since_ms:
-            self._useless_since_ms = now_ms
-        if now_ms < self._useless_since_ms + limit_ms:
-            self.wake_at(self._useless_since_ms + limit_ms)
-        elif queue.is_stored and queue.message_count and not mesh.shells.was_ended(queue.name):
-            # The roots were deleted because they were empty, or by an administrator who meant those only.
-            mesh.shells.adopt(self)
-        else:
-            mesh.shells.drop(self, "no broker has its subscription any more")
-
-    def report_kept(self) -> None:
-        """Report once for each node that consumers get nothing of a queue that needs one broker."""
-        count = len(self.queue.consumers)
-        if count == self._checked_consumers:
-            return
-        self._checked_consumers = count
-        own = -1
-        for peer in self.told:
-            remote = peer.remotes.find(self.queue.address.name, self.queue.name)
-            if remote is None or peer.node_id in self._reported:
-                continue
-            is_here = self.placement != SPREAD
-            if is_here and not remote.demand.consumers:
-                continue
-            if not is_here and remote.instance.placement == SPREAD:
-                continue
-            if not is_here and own < 0:
-                own = len(self.own_consumers())
-            if is_here or own:
-                self._reported.add(peer.node_id)
-                name = "" if peer.hello is None else peer.hello.node_name
-                mesh = self.mesh
-                mesh.domain.events.emit(KeptElsewhere(mesh.config.name, self.queue.name, name, is_here))
-
     # -- takers ------------------------------------------------------------------------------------------------
 
     def set_taker(self, peer: "Peer", remote: RemoteQueue) -> None:
         """Let a peer take messages if it has demand for them, or no longer if it has none."""
-        self._checked_consumers = -1
+        self.kept.look_again()
         taker = self.takers.get(peer)
         moves = self.moves or self.mesh.departures.drain is not None
         wanted = remote.demand.consumers > 0 and self.placement == SPREAD and moves

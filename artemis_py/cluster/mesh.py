@@ -11,11 +11,11 @@ from uuid import UUID
 
 from artemis_py.cluster.announcements import Announcements
 from artemis_py.cluster.arrivals import Arrivals
-from artemis_py.cluster.claims import OriginChannel, load_channels
+from artemis_py.cluster.channels import Channels
 from artemis_py.cluster.departures import Departures
 from artemis_py.cluster.elsewhere import Elsewhere
 from artemis_py.cluster.entry import check_connection, check_peer
-from artemis_py.cluster.events import ChannelGap, NotCopied, PeerDown, PeerUp, TablesDiffer
+from artemis_py.cluster.events import NotCopied, PeerDown, PeerUp, TablesDiffer
 from artemis_py.cluster.hello import Hello
 from artemis_py.cluster.interests import Interests
 from artemis_py.cluster.lanes import Outgoing
@@ -35,7 +35,7 @@ from artemis_py.core.queues.storage import Storage
 from artemis_py.core.queues.watching import TurnListener
 from artemis_py.core.routing.companion import Companion
 from artemis_py.core.routing.domain import Domain
-from artemis_py.core.runtime.carrier import Lane, PeerRefused
+from artemis_py.core.runtime.carrier import PeerRefused
 from artemis_py.core.runtime.timers import Timers
 from artemis_py.core.settings.cluster_config import ClusterConfig, LoadBalancing
 
@@ -72,6 +72,7 @@ class Mesh(TurnListener, Companion):
         self.urls: Final = urls
         self.storage: Final[Storage] = domain.storage
         self.timers: Final[Timers] = domain.dispatcher.timers
+        self.channels: Final = Channels(self)
         self.marks: Final = Marks(domain.storage)
         self.arrivals: Final = Arrivals(self)
         self.peers: Final[dict[str, Peer]] = {}
@@ -94,7 +95,7 @@ class Mesh(TurnListener, Companion):
         self.incarnation: int = 0
         self.is_ready: bool = False
         """Whether this run is in the store, so that no other run will ever be taken for it."""
-        self.run: Final = self._random_number()
+        self.run: Final = self.random_number()
         """A random number of this run."""
         self._connections = 0
         self._marked: dict[Peer, None] = {}
@@ -102,9 +103,6 @@ class Mesh(TurnListener, Companion):
         self._locals: Final[dict[str, LocalQueue]] = {}
         self._by_id: Final[dict[int, LocalQueue]] = {}
         self._next_id = 1
-        self._channels: Final[dict[int, OriginChannel]] = {}
-        self._current: Final[dict[tuple[str, Lane], OriginChannel]] = {}
-        """Channels of this run by node id and lane."""
         self._known: Final[dict[str, RemoteQueues]] = {}
         """Queues of the nodes that are, or were, connected in this run, by node id."""
         self._formats: Final[dict[str, frozenset[str]]] = {}
@@ -122,10 +120,7 @@ class Mesh(TurnListener, Companion):
         Returns how many claimed messages are gone.
         """
         self.marks.load()
-        queues = {queue.id: queue for queue in self.domain.queues.values()}
-        channels, missing = load_channels(self.storage, queues)
-        for channel in channels:
-            self._channels[channel.id] = channel
+        missing = self.channels.load()
         self.members.load()
         self.departures.load()
         records = dict(self.storage.load_records(NODE))
@@ -201,14 +196,6 @@ class Mesh(TurnListener, Companion):
         """Tell whether a peer may hand over messages of a queue."""
         return self.is_shared(address, queue) and peer.may_share(address)
 
-    def knows_channel(self, id: int) -> bool:
-        """Tell whether messages are claimed, or may be, in a channel of this number."""
-        return id in self._channels
-
-    def claimed_for(self, node_id: str) -> int:
-        """Return how many messages are on their way to a node; while it is away they are in doubt."""
-        return sum(len(each.claims) for each in self._channels.values() if each.peer_id == node_id)
-
     # -- connections -------------------------------------------------------------------------------------------
 
     def connect(self, node_id: str = "") -> tuple[Hello, Peer]:
@@ -249,42 +236,6 @@ class Mesh(TurnListener, Companion):
         peer.visit.clock_difference_ms = hello.now_ms - self.now_ms
         self.members.remember(KnownMember(hello.node_id, hello.node_name, hello.urls, hello.incarnation))
         self.peers[hello.node_id] = peer
-
-    def settle(self, peer: Peer, marks: Mapping[int, int]) -> None:
-        """Settle everything that was on its way to a peer by its marks."""
-        for channel in list(self._channels.values()):
-            if channel.peer_id != peer.node_id:
-                continue
-            mark = marks.get(channel.id, 0)
-            claimed = len(channel.claims)
-            # What an earlier run has sent, and heard of, is not known beyond what was still claimed.
-            keys = [key for key, current in self._current.items() if current is channel]
-            fits = bool(keys) and self._check_mark(peer, channel, mark)
-            self.handed_over += claimed - channel.settle(mark)
-            if not fits:
-                channel.close()
-                del self._channels[channel.id]
-                for key in keys:
-                    del self._current[key]
-
-    def channel_to(self, node_id: str, lane: Lane) -> OriginChannel:
-        """Return the channel to a node, whose claims are settled, or a new one."""
-        current = self._current.get((node_id, lane))
-        if current is None:
-            current = OriginChannel(self.storage, self._random_number(), node_id)
-            self._channels[current.id] = self._current[node_id, lane] = current
-        return current
-
-    def _check_mark(self, peer: Peer, channel: OriginChannel, mark: int) -> bool:
-        """Report a mark that cannot be right, because one of the two stores is older than it was."""
-        detail = ""
-        if mark < channel.freed:
-            detail = f"messages {mark + 1} to {channel.freed} of channel {channel.id:x} were confirmed, and are lost"
-        elif mark >= channel.next:
-            detail = f"message {mark} of channel {channel.id:x} was never sent: this broker's store is older"
-        if detail:
-            self.domain.events.emit(ChannelGap(self.config.name, peer.label, detail))
-        return not detail
 
     def peer_up(self, peer: Peer) -> None:
         """Note that messages may go to a peer, and come from it."""
@@ -340,14 +291,7 @@ class Mesh(TurnListener, Companion):
     def drop(self, member: KnownMember) -> tuple[int, int]:
         """End everything that is on its way to a member, or waits for it; return how many messages each is."""
         node_id = member.node_id
-        count = 0
-        for channel in list(self._channels.values()):
-            if channel.peer_id == node_id:
-                count += channel.settle(channel.freed)
-                channel.close()
-                del self._channels[channel.id]
-        for lane in Lane:
-            self._current.pop((node_id, lane), None)
+        count = self.channels.drop(node_id)
         self._known.pop(node_id, None)
         self.elsewhere.forget_peer(node_id)
         self.shells.forget_node(node_id)
@@ -459,9 +403,7 @@ class Mesh(TurnListener, Companion):
     @property
     def is_forwarding(self) -> bool:
         """Whether anything is on its way to other nodes, or waits for one."""
-        return any(each.claims for each in self._channels.values()) or any(
-            each.waiting_count for each in self._forwards.values()
-        )
+        return any(each.claims for each in self.channels) or any(each.waiting_count for each in self._forwards.values())
 
     def forwarding_begun(self, forward: StoreAndForward) -> None:
         """Send at the end of this iteration what has just begun to wait."""
@@ -512,9 +454,10 @@ class Mesh(TurnListener, Companion):
             drain.look(local)
         local.refresh_takers()
         local.divide()
-        local.report_kept()
+        local.kept.report()
         for peer in self.peers.values():
             peer.tell_later(local)
 
-    def _random_number(self) -> int:
+    def random_number(self) -> int:
+        """Return a number that no other run and no other channel has."""
         return UUID(self.domain.entropy.uuid()).int >> 66

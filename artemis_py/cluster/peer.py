@@ -189,9 +189,9 @@ class Peer:
         """Settle what was on its way to the peer, when both sides know that nothing else is."""
         if self.state is not PeerState.RESUMING or self._their_marks is None:
             return
-        self.mesh.settle(self, self._their_marks)
+        self.mesh.handed_over += self.mesh.channels.settle(self, self._their_marks)
         for outgoing in self.lanes:
-            outgoing.begin(self.mesh.channel_to(self.node_id, outgoing.lane))
+            outgoing.begin(self.mesh.channels.to(self.node_id, outgoing.lane))
         self.mesh.storage.when_durable(self._resumed, self.store_failed)
 
     @property
@@ -203,7 +203,7 @@ class Peer:
         if self.state is not PeerState.RESUMING or self.channel is None or self._their_marks is None:
             return
         self.state = PeerState.SYNCING
-        unknown = [(id, 0) for id in self._their_marks if not self.mesh.knows_channel(id)]
+        unknown = [(id, 0) for id in self._their_marks if not self.mesh.channels.knows(id)]
         if unknown:
             self.say(Closed(tuple(unknown)))
         self.say(Channel(self.channel.id, self.channel.next))

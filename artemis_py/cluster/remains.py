@@ -98,4 +98,4 @@ def _reason_spread(mesh: "Mesh", local: LocalQueue) -> tuple[str, bool]:
 
 
 def _is_away(mesh: "Mesh", node_id: str) -> bool:
-    return node_id not in mesh.peers and mesh.claimed_for(node_id) > 0
+    return node_id not in mesh.peers and mesh.channels.claimed_for(node_id) > 0

@@ -91,7 +91,7 @@ def members_of(mesh: "Mesh") -> list[MemberStatus]:
                 name=member.name,
                 state=state,
                 urls=member.urls,
-                claimed=mesh.claimed_for(member.node_id),
+                claimed=mesh.channels.claimed_for(member.node_id),
                 waiting=0 if forward is None else forward.message_count,
                 handed_over=0 if peer is None else peer.handed_over,
                 taken=0 if peer is None else peer.taken,

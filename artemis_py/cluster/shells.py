@@ -34,6 +34,9 @@ KEPT_MS: Final = 7 * 24 * 3_600_000
 MAX_TOMBSTONES: Final = 10_000
 """Ended subscriptions that are remembered; beyond that those that were ended first are forgotten."""
 
+ROOTLESS_MS: Final = 1000
+"""Time for which a shell stays although no node has the subscription: one may be about to tell that it has."""
+
 
 class Shells:
     """What is known of the roots of shared subscriptions."""
@@ -243,6 +246,31 @@ class Shells:
             return
         self._remember(name, ended_ms)
         self.drop(local, "its subscription was ended at another broker")
+
+    def review(self, local: "LocalQueue") -> None:
+        """Make a root of a shell that clients here have a use for, and delete one that no node needs any more."""
+        queue, mesh = local.queue, self._mesh
+        if local.own_consumers() or queue.subscriber_count or queue.configuration_managed:
+            self.adopt(local)
+            return
+        roots = self.roots_of(queue.name)
+        limit_ms = ROOTLESS_MS
+        if roots:
+            # What is not durable may be gone at a node that is away.
+            if queue.is_stored or any(node in mesh.peers for node in roots):
+                local.useless_since_ms = 0
+                return
+            limit_ms = mesh.config.connection_ttl_ms
+        now_ms = mesh.now_ms
+        if not local.useless_since_ms:
+            local.useless_since_ms = now_ms
+        if now_ms < local.useless_since_ms + limit_ms:
+            local.wake_at(local.useless_since_ms + limit_ms)
+        elif queue.is_stored and queue.message_count and not self.was_ended(queue.name):
+            # The roots were deleted because they were empty, or by an administrator who meant those only.
+            self.adopt(local)
+        else:
+            self.drop(local, "no broker has its subscription any more")
 
     def drop(self, local: "LocalQueue", reason: str) -> None:
         """Delete a queue that nobody has a use for."""

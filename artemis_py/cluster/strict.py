@@ -169,13 +169,16 @@ class StoreAndForward(Sink):
         """
         self._detach()
         self._is_forgotten = self._is_forgotten or is_forgotten
-        queue = self.queue
-        if queue is not None and queue.waiting_count and not self._is_returning:
-            self._is_returning = True
-            treatment = _Return(self._mesh, self.node_id if self._is_forgotten else "")
-            self._is_forgotten = False
-            steps = treat(queue, whole(queue, None), treatment)
-            self._mesh.domain.dispatcher.slices.start(steps, self._returned, self._stopped)
+        if self._is_returning:
+            return
+        queue, is_forgotten = self.queue, self._is_forgotten
+        self._is_forgotten = False
+        if queue is None or not queue.waiting_count:
+            self.refresh()
+            return
+        self._is_returning = True
+        steps = treat(queue, whole(queue, None), _Return(self._mesh, self.node_id if is_forgotten else ""))
+        self._mesh.domain.dispatcher.slices.start(steps, self._returned, self._stopped)
 
     def _returned(self, outcome: object) -> None:
         self._is_returning = False

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from functools import partial
 
+from artemis_py.cluster.channels import Channels
 from artemis_py.cluster.hello import Hello
 from artemis_py.cluster.lanes import Outgoing
 from artemis_py.cluster.local_queue import LocalQueue
@@ -96,7 +97,7 @@ class ForgottenClaims(Planted):
 
     def restore(self) -> int:
         missing = super().restore()
-        for channel in self._channels.values():
+        for channel in self.channels:
             channel.settle(0)
         return missing
 
@@ -114,11 +115,19 @@ class ForgottenMarks(Planted):
 class UnsettledChannel(Planted):
     """After a break nothing comes back that the peer does not have."""
 
-    def settle(self, peer: Peer, marks: Mapping[int, int]) -> None:
-        for (node_id, _), current in self._current.items():
-            if node_id == peer.node_id:
-                current.free(current.next - 1)
-        super().settle(peer, marks)
+    def __init__(
+        self, domain: Domain, config: ClusterConfig, id: str, name: str, formats: Mapping[str, MessageFormat]
+    ) -> None:
+        super().__init__(domain, config, id, name, formats)
+
+        class Unsettled(Channels):
+            def settle(self, peer: Peer, marks: Mapping[int, int]) -> int:
+                for (node_id, _), current in self._current.items():
+                    if node_id == peer.node_id:
+                        current.free(current.next - 1)
+                return super().settle(peer, marks)
+
+        self.channels = Unsettled(self)  # type: ignore[misc]
 
 
 class SilentChange(Planted):

@@ -210,7 +210,7 @@ class Simulation:
 
     def in_flight(self) -> int:
         """Messages that are claimed anywhere."""
-        return sum(len(each.claims) for node in self.nodes for each in node.mesh._channels.values())
+        return sum(len(each.claims) for node in self.nodes for each in node.mesh.channels)
 
     def table_faults(self) -> list[str]:
         """Differences between what each node tells and what its peers know (I7), and counters that must be 0 (I13)."""

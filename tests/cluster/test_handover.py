@@ -286,7 +286,7 @@ def test_stopped_process_holds_at_most_what_was_granted(sim: Simulation) -> None
     send_all(sim, a, "q", 500)
     sim.run_for(20_000)
 
-    assert a.mesh.claimed_for(b.mesh.node_id) <= 10
+    assert a.mesh.channels.claimed_for(b.mesh.node_id) <= 10
     assert sim.run_until(lambda: len(here.bodies) >= 490, 20_000)
     assert sim.run_until(lambda: is_done(sim), 120_000)
 

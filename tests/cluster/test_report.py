@@ -122,7 +122,7 @@ def test_members_are_shown_with_what_is_in_doubt(sim: Simulation) -> None:
     sim.consume(b, "q", 100, settle_ms=60_000)
     sim.run_for(1_000)
     send_all(sim, a, "q", 50)
-    assert sim.run_until(lambda: a.mesh.claimed_for(b.mesh.node_id) > 0)
+    assert sim.run_until(lambda: a.mesh.channels.claimed_for(b.mesh.node_id) > 0)
     dead = b.mesh.node_id
     sim.crash(b, 1_000_000)
     sim.run_for(20_000)
@@ -130,9 +130,9 @@ def test_members_are_shown_with_what_is_in_doubt(sim: Simulation) -> None:
     states = {status.name: status for status in members_of(a.mesh)}
     assert states["C"].state == "up"
     assert states["B"].state == "away"
-    assert states["B"].claimed == a.mesh.claimed_for(dead) > 0
+    assert states["B"].claimed == a.mesh.channels.claimed_for(dead) > 0
     assert explain(a.mesh, "q")[0].endswith("messages of all queues are in doubt until 'B' is back")
-    assert c.mesh.claimed_for(dead) == 0
+    assert c.mesh.channels.claimed_for(dead) == 0
 
 
 def test_member_that_is_gone_for_good_is_forgotten(sim: Simulation) -> None:
@@ -141,11 +141,11 @@ def test_member_that_is_gone_for_good_is_forgotten(sim: Simulation) -> None:
     sim.consume(b, "q", 100, settle_ms=60_000)
     sim.run_for(1_000)
     send_all(sim, a, "q", 50)
-    assert sim.run_until(lambda: a.mesh.claimed_for(b.mesh.node_id) > 0)
+    assert sim.run_until(lambda: a.mesh.channels.claimed_for(b.mesh.node_id) > 0)
     dead = b.mesh.node_id
     sim.crash(b, 1_000_000)
     sim.run_for(20_000)
-    claimed = a.mesh.claimed_for(dead)
+    claimed = a.mesh.channels.claimed_for(dead)
     counts: list[int] = []
     a.run(a.generation, lambda: counts.append(a.mesh.departures.forget(dead)))
     rest = sim.consume(c, "q", 100)
