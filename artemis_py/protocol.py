@@ -17,6 +17,7 @@ from artemis_py.core.queues.queue import Queue
 from artemis_py.core.queues.storage import RecordStorage
 from artemis_py.core.runtime.access import Subject
 from artemis_py.core.runtime.carrier import Greeting, Mesh
+from artemis_py.core.runtime.referrals import Newcomer, Referrals, Route, Router
 from artemis_py.core.services.domains import Domains
 from artemis_py.core.services.services import Services
 from artemis_py.core.services.virtual_hosts import VirtualHost, VirtualHosts
@@ -94,6 +95,10 @@ class ConnectionContext:
     """Result of the protocol's `read_parameters` for the acceptor. None: all parameters have their defaults."""
     virtual_host: str = ""
     """Virtual host of a client that names none, or that names a host which is no virtual one; empty: the default."""
+    server_name: str | None = None
+    """Name that the client asked for in the TLS handshake (SNI)."""
+    router: Router | None = None
+    """Decides which broker serves the clients of the acceptor; None: this one."""
     wake: Callable[[], None]
     """Tells the transport that there is output, or a new deadline, outside of a call from the transport."""
     read: Callable[[bool], None] = lambda goes_on: None
@@ -285,6 +290,8 @@ class Host:
         """The records of this domain in the store."""
         self.mesh: Mesh | None = None
         """The meshes that this broker belongs to; set before the first connection. None: it belongs to none."""
+        self.referrals: Final = Referrals()
+        """Other brokers that clients of this domain may use."""
 
     @property
     def options(self) -> BrokerSettings:
@@ -302,6 +309,25 @@ class Host:
         `is_first`: it is among the first of its connection, without which a client cannot even ask for management.
         """
         self.dispatcher.check_tables(what, RESERVE_PARTS if is_first else TABLES_PARTS)
+
+    def route(
+        self,
+        context: ConnectionContext,
+        protocol: str,
+        client_id: str,
+        subject: Subject,
+        decided: Callable[[Route], None],
+    ) -> None:
+        """Decide whether a client that has logged in is served here; `decided` is called now or in a later turn."""
+        newcomer = Newcomer(
+            protocol=protocol,
+            client_id=client_id,
+            subject=subject,
+            peer=context.peer,
+            is_encrypted=context.is_encrypted,
+            server_name=context.server_name,
+        )
+        self.referrals.route(newcomer, context.router, decided)
 
     def deposit(self, message: Message, queue: Queue) -> None:
         """Put a message into one queue, past routing: the broker's message for one subscriber, or a retained copy."""
