@@ -11,6 +11,7 @@ from artemis_amqp.broker.coordinator import Transactions
 from artemis_amqp.broker.link_end import Parting
 from artemis_amqp.broker.links import Links
 from artemis_amqp.broker.login import Login
+from artemis_amqp.broker.referral import redirect
 from artemis_amqp.carrier import names
 from artemis_amqp.carrier.accepted import AcceptedPeer
 from artemis_amqp.engine import errors
@@ -24,6 +25,7 @@ from artemis_py.core.runtime.access import Subject
 from artemis_py.core.runtime.background import Steps
 from artemis_py.core.runtime.carrier import CONNECTION_LOST, PeerLimits, PeerListener
 from artemis_py.core.runtime.meter import LINK_UNITS
+from artemis_py.core.runtime.referrals import Alternative
 from artemis_py.core.sessions.session import Session
 from artemis_py.errors import NoSuchHost
 from artemis_py.peers import address_of
@@ -168,8 +170,9 @@ class AmqpHandler:
         if self._peer is not None:
             self._peer.close(reason)
         elif not self.engine.closed:
+            others = self.alternatives() if self.host.referrals.is_leaving else []
             self._close_core(failed=False)
-            self.engine.close(AmqpError(errors.CONNECTION_FORCED, reason))
+            self.engine.close(redirect(others) if others else AmqpError(errors.CONNECTION_FORCED, reason))
 
     def connection_lost(self) -> None:
         """Clean up after the socket is gone."""
@@ -205,6 +208,16 @@ class AmqpHandler:
         """Close the connection for an administrator; clients may connect again."""
         if not self.engine.closed:
             self.end(AmqpError(errors.CONNECTION_FORCED, reason))
+
+    def refer(self, only_followers: bool) -> None:
+        """Send the client to another broker; see `Client`."""
+        others = self.alternatives()
+        if others and not self.engine.closed and (self.login.follows or not only_followers):
+            self.end(redirect(others))
+
+    def alternatives(self) -> list[Alternative]:
+        """Return the other brokers that the client may go to."""
+        return self.host.referrals.for_client("AMQP", self.context.is_encrypted, self.container_id)
 
     def rights_changed(self) -> None:
         """Detach the links that the client's new rights do not allow."""

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Final
 
-from artemis_amqp.broker import sole
+from artemis_amqp.broker import referral, sole
 from artemis_amqp.broker.producer_end import DELAYED_DELIVERY
 from artemis_amqp.carrier import names
 from artemis_amqp.engine import errors, extensions
@@ -10,6 +10,7 @@ from artemis_amqp.engine.performatives import AmqpError, Open
 from artemis_amqp.engine.types import Symbol
 from artemis_py.core.runtime.access import Subject
 from artemis_py.core.runtime.carrier import PeerRefused
+from artemis_py.core.runtime.referrals import Route
 from artemis_py.errors import Refusal
 from artemis_py.protocol import LoginOutcome, LoginResult, SaslExchange
 
@@ -26,6 +27,8 @@ OFFERED: Final = (
 )
 _ESTABLISHMENT_FAILED: Final = Symbol("amqp:connection-establishment-failed")
 _ANONYMOUS: Final = "ANONYMOUS"
+_OPEN_OCTETS: Final = 400
+"""Octets of our open besides the brokers that it names, and the name of this one."""
 
 # SASL outcome codes (AMQP 1.0 §5.3.3.6).
 _SASL_OK: Final = 0
@@ -46,6 +49,8 @@ class Login:
         self._exchange: SaslExchange | None = None
         self._sole_policy: sole.Policy | None = None
         """Policy that the client asked for towards other connections of its container."""
+        self.follows = False
+        """Whether the client goes where a redirect says."""
         self._engine.login.is_required = _ANONYMOUS not in context.authenticator.mechanisms(context)
 
     @property
@@ -111,13 +116,40 @@ class Login:
         self._context.authenticator.login(None, None, self._context, done)
 
     def _admit(self, opening: Open, subject: Subject) -> None:
-        """Open our side, unless the container may have only one connection and already has one."""
+        """Find out which broker serves a client that has logged in."""
         handler = self._handler
         if names.asks(opening):
             self._admit_peer(opening, subject)
             return
-        others = handler.manager.connections_of(handler.container_id, handler)
-        self._sole_policy = sole.wanted(opening)
+        self.follows = referral.follows(opening)
+
+        def routed(route: Route) -> None:
+            if handler.is_over:
+                return
+            if self._stays(route, subject):
+                self._let_in(opening, subject)
+            handler.answers.ask_store()
+            handler.wake()
+
+        handler.host.route(self._context, "AMQP", handler.container_id, subject, routed)
+
+    def _stays(self, route: Route, subject: Subject) -> bool:
+        """Tell whether a client is served here; if not, it is told where it is served, or why nowhere."""
+        if not route.others and not route.refusal:
+            return True
+        handler = self._handler
+        where = route.others[0].endpoint if route.others else route.refusal
+        template = "connection routed: peer=%s user=%s container=%s to=%s"
+        handler.brake.info(handler.source, template, self._context.peer, subject.name, handler.container_id, where)
+        if route.others:
+            self.refuse(referral.redirect(route.others))
+        else:
+            self.refuse(AmqpError(errors.CONNECTION_FORCED, route.refusal))
+        return False
+
+    def _let_in(self, opening: Open, subject: Subject) -> None:
+        """Open our side, unless the container may have only one connection and already has one."""
+        handler = self._handler
         try:
             # Before another connection ends in favour of this one.
             handler.services.sessions.check_entry(subject, extensions.OPERATOR in opening.desired_capabilities)
@@ -128,6 +160,8 @@ class Login:
             )
             self.refuse(errors.to_amqp(refusal))
             return
+        others = handler.manager.connections_of(handler.container_id, handler)
+        self._sole_policy = sole.wanted(opening)
         policy = sole.in_force(self._sole_policy, [other.login._sole_policy for other in others])
         if any(other.login.user != subject.user for other in others) and policy is not None:
             # A container-id is no secret: a client must not close the connections of another user with it.
@@ -139,7 +173,9 @@ class Login:
             for other in others:
                 other.end(sole.taken_over())
         handler.admitted(subject, extensions.OPERATOR in opening.desired_capabilities)
-        self._engine.send_open(self._our_open(sole.answer(self._sole_policy)))
+        room = self._engine.peer_max_frame_size - _OPEN_OCTETS - len(handler.host.options.name.encode())
+        brokers = referral.server_list(handler.alternatives(), room)
+        self._engine.send_open(self._our_open(sole.answer(self._sole_policy) | brokers))
         template = "connection opened: peer=%s user=%s container=%s"
         handler.brake.info(handler.source, template, self._context.peer, subject.name, handler.container_id)
 

@@ -10,6 +10,11 @@ from typing import Final
 
 from artemis_amqp.engine.types import Symbol
 
+# --- connections ---
+
+REDIRECT: Final = Symbol("artemis:redirect")
+"""Capability that a client desires if it goes where the close of a connection sends it."""
+
 # --- links ---
 
 STAGE: Final = Symbol("artemis:stage")
