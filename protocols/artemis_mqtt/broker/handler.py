@@ -11,6 +11,7 @@ from artemis_mqtt.broker.deliveries import Subscription
 from artemis_mqtt.broker.exchange import Exchange
 from artemis_mqtt.broker.login import Login
 from artemis_mqtt.broker.ownership import expiry_allowed
+from artemis_mqtt.broker.referral import redirecting_reason, server_reference
 from artemis_mqtt.broker.session import ClientSession
 from artemis_mqtt.broker.subscribing import subscribe_steps, unsubscribe_steps
 from artemis_mqtt.broker.subscriptions import resume, under_way, unsubscribe
@@ -19,6 +20,7 @@ from artemis_mqtt.engine.connection import MqttConnection
 from artemis_mqtt.engine.handler import MqttHandler
 from artemis_mqtt.engine.properties import NO_PROPERTIES, Properties
 from artemis_py.core.queues.reference import Reference
+from artemis_py.core.runtime.referrals import Alternative
 from artemis_py.core.sessions.session import Session
 from artemis_py.errors import NotAuthorized, Refusal
 from artemis_py.logs import LogBrake
@@ -126,8 +128,12 @@ class ClientHandler(MqttHandler):
     def shutdown(self, reason: str) -> None:
         """End the conversation for the broker or an administrator."""
         if not self.engine.closed:
-            self.engine.disconnect(reasons.SERVER_SHUTTING_DOWN, reason)
-            self._leave(with_will=True)
+            others = self._others() if self.host.referrals.is_leaving else []
+            if others:
+                self._send_away(others)
+            else:
+                self.engine.disconnect(reasons.SERVER_SHUTTING_DOWN, reason)
+                self._leave(with_will=True)
 
     def connection_lost(self) -> None:
         """Return everything to the core: the socket is gone."""
@@ -192,6 +198,23 @@ class ClientHandler(MqttHandler):
         """Read from the client again, if it was not: what it owes us may be behind what waits."""
         if self.exchange is not None:
             self.exchange.read_on()
+
+    # -- other brokers -------------------------------------------------------------------------------------------
+
+    def refer(self, only_followers: bool) -> None:
+        """Send the client to another broker; see `Client`. No client is known to follow, so those that must stay."""
+        others = self._others()
+        if others and not only_followers and not self.engine.closed:
+            self._send_away(others)
+            self.wake()
+
+    def _others(self) -> list[Alternative]:
+        return self.host.referrals.for_client("MQTT", self.context.is_encrypted, self.client_id)
+
+    def _send_away(self, others: list[Alternative]) -> None:
+        """Disconnect the client, and name other brokers if its version has words for that; its will goes out."""
+        reason = redirecting_reason(self.host.referrals)
+        self.end(reason, "", Properties(server_reference=server_reference(others)))
 
     # -- rights --------------------------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ Each step may run in a later iteration of the loop, and the client may be gone b
 until the end.
 """
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
@@ -18,12 +19,14 @@ from artemis_mqtt.broker.ownership import check_takeover
 from artemis_mqtt.broker.parameters import exchange_of
 from artemis_mqtt.broker.publishing import Publisher
 from artemis_mqtt.broker.records import StoredWill
+from artemis_mqtt.broker.referral import redirecting_reason, server_reference
 from artemis_mqtt.broker.session import NEVER, ClientSession
 from artemis_mqtt.broker.subscriptions import abandon, hand_over_retained, resume, under_way, unsubscribe
 from artemis_mqtt.engine import packets, reasons
 from artemis_mqtt.engine.properties import Properties
 from artemis_py.core.runtime.access import Permission, Subject
 from artemis_py.core.runtime.background import SLICE_UNITS, Steps
+from artemis_py.core.runtime.referrals import Route
 from artemis_py.core.sessions.session import Session
 from artemis_py.errors import LimitExceeded, NoSuchHost, NotAuthorized, Refusal
 from artemis_py.protocol import LoginOutcome, LoginResult
@@ -97,7 +100,24 @@ class Login:
             handler.engine.refuse(reasons.NOT_AUTHORIZED if is_anonymous else reasons.BAD_USER_NAME_OR_PASSWORD)
         else:
             handler.client_id = connect.client_id or f"auto-{uuid4()}"
+            handler.host.route(handler.context, "MQTT", handler.client_id, subject, partial(self._routed, subject))
+        handler.wake()
+
+    def _routed(self, subject: Subject, route: Route) -> None:
+        """Go on with a client that is served here; tell another one where, or why nowhere."""
+        handler, engine = self._handler, self._handler.engine
+        if handler.is_over():
+            return
+        if not route.others and not route.refusal:
             self._admit(subject)
+        else:
+            where = server_reference(route.others) if route.others else route.refusal
+            template = "connection routed: peer=%s user=%s client=%s to=%s"
+            handler.brake.info(handler.source, template, handler.context.peer, subject.name, handler.client_id, where)
+            if route.others:
+                engine.refuse(redirecting_reason(handler.host.referrals), Properties(server_reference=where))
+            else:
+                engine.refuse(reasons.SERVER_UNAVAILABLE, Properties(reason_string=where))
         handler.wake()
 
     def _admit(self, subject: Subject) -> None:
