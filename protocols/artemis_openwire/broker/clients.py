@@ -21,6 +21,10 @@ class Clients:
         """Return the client whose connection has this name."""
         return self._by_connection_id.get(connection_id)
 
+    def all(self) -> "list[ClientHandler]":
+        """Return all clients."""
+        return list(self._by_connection_id.values())
+
     def add(self, handler: "ClientHandler") -> None:
         """Register a client; its two names are free."""
         self._by_client_id[handler.client_id] = handler

@@ -5,11 +5,12 @@ client is logged in.
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from artemis_openwire.broker.consumers import NOT_KNOWN
 from artemis_openwire.broker.exchange import Exchange
 from artemis_openwire.broker.login import Login
+from artemis_openwire.broker.referral import ALONE, FIRST_VERSION, brokers_control, redirecting_control
 from artemis_openwire.engine import errors
 from artemis_openwire.engine.ack_fields import AckFields
 from artemis_openwire.engine.commands import BaseCommand, ConnectionControl, ConnectionInfo, RemoveInfo
@@ -21,6 +22,7 @@ from artemis_openwire.engine.structure import Throwable
 from artemis_openwire.engine.structures import ConnectionId
 from artemis_py.core.messages.large_body import LargeBody
 from artemis_py.core.runtime.access import Subject
+from artemis_py.core.runtime.referrals import Alternative
 from artemis_py.errors import NoSuchHost, Refusal
 from artemis_py.logs import LogBrake
 from artemis_py.peers import address_of
@@ -31,10 +33,6 @@ from artemis_py.wire.partial_input import PartialInput
 if TYPE_CHECKING:
     from artemis_openwire.broker.manager import OpenWireProtocolManager
     from artemis_openwire.broker.parameters import Parameters
-
-
-_ALONE: Final = ConnectionControl(connected_brokers="", reconnect_to="")
-"""What a client is told of other brokers that it may connect to: there are none."""
 
 
 class ClientHandler(OpenWireHandler):
@@ -132,8 +130,12 @@ class ClientHandler(OpenWireHandler):
     def shutdown(self, reason: str) -> None:
         """End the conversation for the broker or an administrator; a failover client connects again."""
         if not self.engine.closed:
+            others = self._others() if self.host.referrals.is_leaving else []
             self._leave(failed=False)
-            self.engine.shutdown()
+            if others:
+                self.engine.redirect(redirecting_control(others))
+            else:
+                self.engine.shutdown()
 
     def connection_lost(self) -> None:
         """Return everything to the core: the socket is gone."""
@@ -191,7 +193,7 @@ class ClientHandler(OpenWireHandler):
         self.manager.advisories.connected(info)
         template = "connection opened: peer=%s user=%s client=%s version=%d"
         self.brake.info(self.source, template, self.context.peer, subject.name, self.client_id, self.engine.version)
-        self.engine.accept(_ALONE if info.manageable else None)
+        self.engine.accept(self._brokers() if info.manageable else None)
 
     def on_command(self, command: BaseCommand, answer_id: int) -> None:
         """Act on a command that comes rarely."""
@@ -243,6 +245,45 @@ class ClientHandler(OpenWireHandler):
         template = "connection failed: peer=%s client=%s reason=%s"
         self.brake.warning(self.source, template, self.context.peer, self.client_id, text)
         self._leave(failed=True)
+
+    # -- other brokers -----------------------------------------------------------------------------------------
+
+    def follows(self, info: ConnectionInfo) -> bool:
+        """Tell whether the client goes where it is sent: the failover transport does, from version 6 on."""
+        return info.fault_tolerant and self.engine.version >= FIRST_VERSION
+
+    def _others(self, with_itself: bool = False) -> list[Alternative]:
+        """Return the brokers that the client may go to; none if it would not."""
+        exchange = self.exchange
+        if exchange is None or not self.follows(exchange.info):
+            return []
+        is_encrypted = self.context.is_encrypted
+        return self.host.referrals.for_client("OPENWIRE", is_encrypted, self.client_id, with_itself)
+
+    def _brokers(self) -> ConnectionControl:
+        """Return what the client is told of other brokers that it may connect to."""
+        parameters = self.parameters
+        if not parameters.updates_clients:
+            return ALONE
+        return brokers_control(self._others(parameters.rebalances_clients), parameters.rebalances_clients)
+
+    def brokers_changed(self, has_more: bool) -> None:
+        """Tell the client which brokers there are now, if it wants to know."""
+        exchange, parameters = self.exchange, self.parameters
+        if exchange is None or not exchange.info.manageable or not (has_more or parameters.updates_on_remove):
+            return
+        control = self._brokers()
+        if control is not ALONE:
+            self.engine.send(control)
+            self.wake()
+
+    def refer(self, only_followers: bool) -> None:
+        """Send the client to another broker; see `Client`. One that would not go stays, whatever is asked for."""
+        others = self._others()
+        if others and not self.engine.closed:
+            self._leave(failed=False)
+            self.engine.redirect(redirecting_control(others))
+            self.wake()
 
     # -- rights ------------------------------------------------------------------------------------------------
 

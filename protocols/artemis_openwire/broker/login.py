@@ -3,10 +3,12 @@
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from artemis_openwire.broker.referral import redirecting_control
 from artemis_openwire.engine import errors
 from artemis_openwire.engine.commands import ConnectionInfo
 from artemis_openwire.engine.structure import Throwable
 from artemis_py.core.runtime.access import Subject
+from artemis_py.core.runtime.referrals import Route
 from artemis_py.errors import Refusal
 from artemis_py.protocol import LoginOutcome, LoginResult
 
@@ -56,7 +58,30 @@ class Login:
             text = "anonymous access is not allowed" if not user else "wrong name or password"
             self._refuse(Throwable(errors.SECURITY, text))
         else:
-            self._enter(result.subject)
+            client_id = self._info.client_id or ""
+            handler.host.route(
+                handler.context, "OPENWIRE", client_id, result.subject, partial(self._routed, result.subject)
+            )
+        handler.ask_store()
+        handler.wake()
+
+    def _routed(self, subject: Subject, route: Route) -> None:
+        """Let a client in that is served here; tell another one where, or why nowhere."""
+        handler, info = self._handler, self._info
+        if handler.is_over():
+            return
+        if not route.others and not route.refusal:
+            self._enter(subject)
+        elif route.others and handler.follows(info):
+            template = "connection routed: peer=%s user=%s client=%s to=%s"
+            to = route.others[0].endpoint
+            handler.brake.info(handler.source, template, handler.context.peer, subject.name, info.client_id, to)
+            handler.engine.redirect(redirecting_control(route.others))
+        elif route.others:
+            text = f"another broker serves this client: {route.others[0].endpoint} (failover: follows this)"
+            self._refuse(Throwable(errors.IO, text))
+        else:
+            self._refuse(Throwable(errors.IO, route.refusal))
         handler.ask_store()
         handler.wake()
 

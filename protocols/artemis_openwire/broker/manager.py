@@ -11,6 +11,7 @@ from artemis_openwire.broker.handler import ClientHandler
 from artemis_openwire.broker.numbering import Numbering
 from artemis_openwire.broker.parameters import PARAMETERS, Parameters
 from artemis_openwire.broker.patterns import QueuePatterns
+from artemis_openwire.broker.referral import update_clients
 from artemis_openwire.broker.scheduler import MANAGEMENT, Scheduler
 from artemis_openwire.engine.commands import BrokerInfo
 from artemis_openwire.engine.negotiation import matches
@@ -54,6 +55,7 @@ class OpenWireProtocolManager:
         """How the broker introduces itself."""
         if first is not None:
             host.sessions.register_endpoint(MANAGEMENT, self._scheduler)
+        host.referrals.when_changed(self._brokers_changed)
         self.siblings: Final = Siblings(self, host, lambda other: OpenWireProtocolManager(other, self))
         """Managers of all domains: client ids and advisories of one mean nothing in another."""
 
@@ -73,6 +75,10 @@ class OpenWireProtocolManager:
         self.info = BrokerInfo(broker_id=BrokerId(value=known.decode("ascii")), broker_name=name, broker_url="")
         # Now that they know the id: jobs of an earlier run become messages of the protocol when they are due.
         self.siblings.all()
+
+    def _brokers_changed(self, has_more: bool) -> None:
+        """Tell clients which other brokers there are now."""
+        self.host.background.start(update_clients(self, has_more))
 
     def matches(self, head: bytes) -> bool | None:
         """Tell whether a connection that begins with these octets is OpenWire; None: too few to tell."""

@@ -74,6 +74,25 @@ class Parameters:
         "Not in Artemis.",
         name="openwireAllowLinkStealing",
     )
+    updates_clients: bool = option(
+        Kind.BOOLEAN,
+        True,
+        "Tell OpenWire clients with the failover transport which other brokers they may use, when they log in and when "
+        "there are more; in Artemis false.",
+        name="updateClusterClients",
+    )
+    updates_on_remove: bool = option(
+        Kind.BOOLEAN,
+        False,
+        "Tell them too when there are fewer: clients then have no URIs of brokers that are only away for a while.",
+        name="updateClusterClientsOnRemove",
+    )
+    rebalances_clients: bool = option(
+        Kind.BOOLEAN,
+        False,
+        "Have them spread over all brokers: with each update, a client goes to one of the list.",
+        name="rebalanceClusterClients",
+    )
     virtual_topic_wildcards: str = option(
         Kind.TEXT,
         "",

@@ -439,6 +439,12 @@ class OpenWireConnection:
             self.send(control)
         self._work_kept()
 
+    def redirect(self, control: ConnectionControl) -> None:
+        """Tell the client, logged in or not, where to go, and close. The handler hears nothing more."""
+        if self.state != CLOSED:
+            self.send(control)
+            self._close()
+
     def refuse(self, reason: Throwable) -> None:
         """Refuse the client, and close a little later: it needs time to read why."""
         if self.state != CONNECTING:
