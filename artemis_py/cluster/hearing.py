@@ -10,6 +10,7 @@ from artemis_py.cluster.records import (
     Grant,
     Instance,
     Interest,
+    Load,
     Ready,
     Record,
     SharedInstance,
@@ -63,6 +64,8 @@ class Hearing:
                 remote = self._remotes.grant(record)
             case Ready(id, is_ready):
                 self._note_ready(id, bool(is_ready))
+            case Load(clients):
+                mesh.loads[self._peer.node_id] = clients
             case _:
                 mesh.departures.heard(self._peer, record)
         if remote is not None and self._peer.is_up:

@@ -43,6 +43,8 @@ class Hello:
     scope: str
     urls: tuple[str, ...] = ()
     """How others reach it."""
+    clients: tuple[str, ...] = ()
+    """How clients reach it, with the protocols that are spoken there (`clients`)."""
     formats: tuple[str, ...] = ()
     """Formats of messages that it can read."""
     features: tuple[str, ...] = FEATURES
@@ -66,6 +68,7 @@ class Hello:
             "max-hops": self.max_hops,
             "scope": self.scope,
             "urls": list(self.urls),
+            "clients": list(self.clients),
             "formats": list(self.formats),
             "features": list(self.features),
         }
@@ -91,6 +94,7 @@ def read_hello(said: Mapping[str, object]) -> Hello:
         max_hops=_number(said, "max-hops"),
         scope=_text(said, "scope"),
         urls=_texts(said, "urls"),
+        clients=_texts(said, "clients"),
         formats=_texts(said, "formats"),
         features=_texts(said, "features"),
     )

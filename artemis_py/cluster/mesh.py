@@ -63,6 +63,7 @@ class Mesh(TurnListener, Companion):
         node_name: str,
         formats: Mapping[str, MessageFormat],
         urls: tuple[str, ...] = (),
+        clients: tuple[str, ...] = (),
     ) -> None:
         self.domain: Final = domain
         self.config: Final = config
@@ -70,6 +71,8 @@ class Mesh(TurnListener, Companion):
         self.node_name: Final = node_name
         self.formats: Final = formats
         self.urls: Final = urls
+        self.clients: Final = clients
+        """Addresses of this broker for clients, as others are told."""
         self.storage: Final[Storage] = domain.storage
         self.timers: Final[Timers] = domain.dispatcher.timers
         self.channels: Final = Channels(self)
@@ -81,6 +84,8 @@ class Mesh(TurnListener, Companion):
         self.members.on_new = self._tell_member
         self.departures: Final = Departures(self)
         self.members.is_forgotten = self.departures.is_forgotten
+        self.loads: Final[dict[str, int]] = {}
+        """Number of clients of each node, as it said last."""
         self.dirty: list[LocalQueue] = []
         """Queues that changed in this iteration."""
         self.claiming: list[Outgoing] = []
@@ -219,6 +224,7 @@ class Mesh(TurnListener, Companion):
             max_hops=self.config.max_hops,
             scope=str(self.config.scope),
             urls=self.urls,
+            clients=self.clients,
             formats=tuple(sorted(self.formats)),
         )
         return hello, Peer(self, self._connections)
@@ -293,6 +299,7 @@ class Mesh(TurnListener, Companion):
         node_id = member.node_id
         count = self.channels.drop(node_id)
         self._known.pop(node_id, None)
+        self.loads.pop(node_id, None)
         self.elsewhere.forget_peer(node_id)
         self.shells.forget_node(node_id)
         forward = self.forward_to(node_id)

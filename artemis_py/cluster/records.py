@@ -107,6 +107,14 @@ class Member(Record):
 
 
 @frozen
+class Load(Record):
+    """How busy the sender is: its number of clients."""
+
+    number: ClassVar[int] = 11
+    clients: int
+
+
+@frozen
 class Leaving(Record):
     """How far the sender is with leaving the mesh: a number of `departures.Parting`."""
 
@@ -279,6 +287,7 @@ _KINDS: Final[tuple[type[Record], ...]] = (
     Seen,
     Resync,
     Member,
+    Load,
     Leaving,
     Forgotten,
     Sees,
