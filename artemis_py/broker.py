@@ -26,6 +26,7 @@ from artemis_py.core.queues.dispatcher import Dispatcher
 from artemis_py.core.routing.domain import Domain
 from artemis_py.core.runtime.entropy import Entropy
 from artemis_py.core.runtime.events import Events
+from artemis_py.core.runtime.referrals import Router
 from artemis_py.core.services.domains import Domains
 from artemis_py.core.services.services import Services
 from artemis_py.core.sessions.sessions import Sessions
@@ -36,7 +37,9 @@ from artemis_py.deployment.logins import AuthenticatorOf, Logins, make_logins, o
 from artemis_py.deployment.meshes import BrokerMesh, mesh_of
 from artemis_py.deployment.plan import EMPTY, Plan, plan
 from artemis_py.deployment.protocols import installed_protocols
+from artemis_py.deployment.referrals import ClientReferrals
 from artemis_py.deployment.reload import Reloaded, log_warnings
+from artemis_py.deployment.routers import BrokerRouters
 from artemis_py.deployment.storage import paging_folder, parts_of_store, store_of, warnings_of_store
 from artemis_py.deployment.virtual_hosts import HostDeployments
 from artemis_py.errors import ConfigError, Problem
@@ -122,6 +125,8 @@ class Broker:
         self._acceptors: list[Acceptor] = []
         self.mesh: BrokerMesh | None = None
         """The mesh that this broker belongs to; None if it belongs to none, or has not been started."""
+        self.clients: ClientReferrals | None = None
+        """What clients are told of the other brokers of the mesh, and how they are sent to them."""
         self._hurry: Final = asyncio.Event()
         self._farewell = "the broker stops", GOODBYE_S
         # Recovery needs the settings, so they are applied first; what is declared is applied after recovery.
@@ -220,7 +225,10 @@ class Broker:
                 config.login, services.sessions, self.virtual_hosts.hosts, self.connections, loop, turn
             )
             authenticator, logins = self._logins.authenticator, self._logins.parts
-        self._acceptors = [Acceptor(self._context(each, managers, authenticator, turn)) for each in checked.acceptors]
+        routers = BrokerRouters(config, self.host, turn)
+        self._acceptors = [
+            Acceptor(self._context(each, managers, authenticator, turn, routers.of(each))) for each in checked.acceptors
+        ]
         store: list[Part] = []
         if self._store is not None and self._disk is not None:
             may_create = config.create_journal_dir
@@ -231,7 +239,13 @@ class Broker:
         mesh: list[Part] = []
         self.mesh = self.host.mesh = mesh_of(config, services.sessions, managers, turn, self.connections)
         if self.mesh is not None:
-            mesh = [Part("mesh", State.ACTIVE, self.mesh.start, self.mesh.stop)]
+            broker_mesh = self.mesh
+            self.clients = ClientReferrals(self.host, lambda: broker_mesh.mesh)
+            self.clients.when_changed.append(routers.mesh_changed)
+            mesh = [
+                Part("mesh", State.ACTIVE, self.mesh.start, self.mesh.stop),
+                Part("clients of the mesh", State.ACTIVE, self.clients.start, self.clients.stop),
+            ]
         lines = Repeated(loop, turn.enter, count_left_out)
         self.life.add(
             Part("scratch", State.STANDBY, stop=self._scratch.close),
@@ -247,13 +261,19 @@ class Broker:
             *[Part(manager.name, State.ACTIVE, manager.start) for manager in managers],
             Part("reaper", State.ACTIVE, services.reaper.start, services.reaper.stop),
             Part("virtual hosts", State.ACTIVE, self.virtual_hosts.hosts.begin, self.virtual_hosts.hosts.end),
+            Part("connection routers", State.ACTIVE, routers.start, routers.stop),
             Part("clients", State.ACTIVE, turn.plan, self._say_goodbye),
             *[Part(each.config.name, State.ACTIVE, each.start, each.stop) for each in self._acceptors],
             *mesh,
         )
 
     def _context(
-        self, acceptor: AcceptorConfig, managers: Sequence[ProtocolManager], authenticator: AuthenticatorOf, turn: Turn
+        self,
+        acceptor: AcceptorConfig,
+        managers: Sequence[ProtocolManager],
+        authenticator: AuthenticatorOf,
+        turn: Turn,
+        router: Router | None,
     ) -> AcceptorContext:
         override_ms = self.config.connection_ttl_override_ms
         return AcceptorContext(
@@ -264,6 +284,7 @@ class Broker:
             connections=self.connections,
             events=self.domain.events,
             tls=server_context(acceptor),
+            router=router,
             idle_timeout_override_ms=None if override_ms < 0 else override_ms,
         )
 

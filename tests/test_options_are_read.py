@@ -22,6 +22,7 @@ from artemis_py.core.settings.cluster_config import ClusterConfig, ClusterLogin,
 from artemis_py.core.settings.divert_config import DivertConfig
 from artemis_py.core.settings.queue_config import AddressConfig, QueueConfig
 from artemis_py.core.settings.queue_settings import QueueSettings
+from artemis_py.core.settings.router_config import CacheConfig, PoolConfig, RouterConfig
 from artemis_py.transport.config import AcceptorConfig, ConnectorConfig, ConnectorTls, TlsConfig
 
 REPOSITORY: Final = Path(__file__).resolve().parent.parent
@@ -38,6 +39,9 @@ OWNERS: Final = (
     ClusterConfig,
     ClusterLogin,
     DiscoveryConfig,
+    RouterConfig,
+    PoolConfig,
+    CacheConfig,
     AcceptorConfig,
     TlsConfig,
     ConnectorConfig,

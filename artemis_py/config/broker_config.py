@@ -14,6 +14,7 @@ from artemis_py.core.settings.declaration import Kind, option, options_of
 from artemis_py.core.settings.divert_config import DivertConfig
 from artemis_py.core.settings.exchange_config import NO_EXCHANGES, DeclaredExchanges
 from artemis_py.core.settings.queue_config import AddressConfig
+from artemis_py.core.settings.router_config import RouterConfig
 from artemis_py.core.settings.virtual_host_config import VirtualHostConfig
 from artemis_py.errors import Problem
 from artemis_py.security.authenticator import AnonymousAccess
@@ -159,6 +160,8 @@ class BrokerConfig:
     clusters: tuple[ClusterConfig, ...] = ()
     """The mesh that this broker belongs to, if any."""
     discovery_groups: tuple[DiscoveryConfig, ...] = ()
+    routers: tuple[RouterConfig, ...] = ()
+    """Routers that acceptors may name, to send clients to other brokers."""
     cluster_login: ClusterLogin = ClusterLogin()  # noqa: RUF009  it is frozen
     address_settings: Mapping[str, AddressSettings] = Factory(dict)
     """Address settings by match, in the order of the file."""

@@ -79,10 +79,13 @@ class _Reader:
             connector = self._connector(element.find(in_core("connector-ref")))
             static = element.find(in_core("static-connectors"))
             names = [] if static is None else [self._connector(each) for each in static]
+            clients = element.find(in_core("client-connectors"))
+            told = [] if clients is None else [self._connector(each) for each in clients]
             config = ClusterConfig(
                 name=name or "",
                 connector=connector or "",
                 static_connectors=tuple(dict.fromkeys(each for each in names if each is not None)),
+                client_connectors=tuple(dict.fromkeys(each for each in told if each is not None)),
                 direct_connections_only=static is not None and self._truth(static, "allow-direct-connections-only"),
                 discovery_group=self._group(element, static),
                 scope=self._scope(element),

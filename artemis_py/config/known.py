@@ -81,6 +81,15 @@ CLUSTER_ELEMENTS: Final = _names(
     """
 )
 
+ROUTER_ELEMENTS: Final = _names("cache key-filter key-transformer key-type local-target-filter policy pool")
+
+ROUTER_POOL_ELEMENTS: Final = _names(
+    """
+    check-period cluster-connection discovery-group-ref local-target-enabled password quorum-size quorum-timeout
+    static-connectors username
+    """
+)
+
 DISCOVERY_ELEMENTS: Final = _names(
     """
     group-address group-port initial-wait-timeout jgroups-channel jgroups-file local-bind-address local-bind-port
@@ -104,7 +113,8 @@ QUEUE_ATTRIBUTES: Final = _names(
 
 OWN_NAMES: Final = _names(
     """
-    consumer-priority-adjustment default-ring-eviction dns interest-detail ring-eviction standing-grant
+    client-connectors consumer-priority-adjustment default-ring-eviction dns interest-detail local-connector
+    ring-eviction standing-grant
     """
 )
 """Elements and attributes that Artemis does not have: it refuses a file with one of them."""

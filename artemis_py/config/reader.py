@@ -27,6 +27,7 @@ from artemis_py.config.memory import half_of_memory
 from artemis_py.config.mesh import read_mesh
 from artemis_py.config.mesh_check import warn_of_kept, warn_of_waiting
 from artemis_py.config.report import Report, local_name
+from artemis_py.config.routers import read_routers
 from artemis_py.config.schema import Schema
 from artemis_py.config.values import split_names, suggest
 from artemis_py.config.variables import Overrides, Written, substitute
@@ -151,6 +152,7 @@ class _Reader:
             connectors=tuple(mesh.connectors.values()),
             clusters=mesh.clusters,
             discovery_groups=mesh.groups,
+            routers=read_routers(self._core, self._elements, mesh),
             cluster_login=mesh.login,
             login=self._login(),
             home=_home(self._folder),

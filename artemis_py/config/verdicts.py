@@ -131,7 +131,6 @@ CORE: Final[Mapping[str, Verdict]] = {
         "mirror-ack-manager-warn-unacked mirror-page-transaction",
         _none("there are no mirrors"),
     ),
-    "connection-routers": _none("only acceptors with the parameter router use them"),
     "grouping-handler": _none("messages with a group stay with the broker that took them"),
     "allow-failback": _NO_HA,
     "broadcast-groups": _left_out("the broker does not announce itself; list it in static-connectors, or in the DNS"),
@@ -221,6 +220,14 @@ CLUSTER_CONNECTION: Final[Mapping[str, Verdict]] = {
     "use-duplicate-detection": _none("messages change their broker exactly once in any case"),
 }
 
+CONNECTION_ROUTER: Final[Mapping[str, Verdict]] = {
+    "key-transformer": _refused("keys would not be changed; CONSISTENT_HASH_MODULO makes groups of them"),
+}
+
+ROUTER_POOL: Final[Mapping[str, Verdict]] = {
+    **_each("username password", _none("brokers of a pool are dialled only, nothing is asked of them")),
+}
+
 DISCOVERY_GROUP: Final[Mapping[str, Verdict]] = {
     **_each(
         "group-address group-port local-bind-address local-bind-port",
@@ -240,7 +247,9 @@ ELEMENTS: Final[Mapping[str, Mapping[str, Verdict]]] = {
     "cluster-connections": {
         "cluster-connection-uri": _refused("write the same as a <cluster-connection>"),
     },
+    "connection-router": CONNECTION_ROUTER,
     "discovery-group": DISCOVERY_GROUP,
+    "pool": ROUTER_POOL,
     "security-settings": SECURITY_SETTINGS,
 }
 """Verdicts on elements, by the element that contains them; Artemis has no more children of the others than we."""
@@ -266,10 +275,6 @@ PARAMETERS: Final[Mapping[str, Verdict]] = {
         _STOMP_AND_CORE,
     ),
     "clusterConnection": _none("every acceptor lets brokers of the mesh in"),
-    **_each(
-        "rebalanceClusterClients updateClusterClients updateClusterClientsOnRemove",
-        _left_out("clients are not told of other brokers"),
-    ),
     "brokerName": _none("clients get the name of the broker"),
     "suppressInternalManagementObjects": _none("temporary resources of OpenWire are shown like all others"),
     **_each(
@@ -310,7 +315,6 @@ PARAMETERS: Final[Mapping[str, Verdict]] = {
         "the header of a proxy is not understood, clients could not connect; remove it", "false"
     ),
     "pubSubPrefix": _refused("it is an old name; write multicastPrefix"),
-    "router": _refused("clients would not be sent to their broker; remove it if this is the right one"),
     "securityDomain": _refused("all acceptors have the same users; remove it if that will do"),
     "sniHost": _refused("clients that ask for another host would be accepted; remove it if they may"),
     "sslContext": _refused("name the files with keyStorePath and trustStorePath, and remove it"),

@@ -13,6 +13,7 @@ from typing import Final
 
 from attrs import evolve, frozen
 
+from artemis_py.cluster.clients import write_url
 from artemis_py.cluster.drain import Parting
 from artemis_py.cluster.events import MemberForgotten
 from artemis_py.cluster.finders.dns import DnsFinder, Endpoint
@@ -39,6 +40,7 @@ from artemis_py.core.sessions.sessions import Sessions
 from artemis_py.core.settings.cluster_config import ClusterConfig
 from artemis_py.deployment.clients import Clients
 from artemis_py.deployment.mesh_log import MeshLog
+from artemis_py.deployment.referrals import own_addresses
 from artemis_py.errors import ConfigError, Problem
 from artemis_py.logs import LogBrake, named_logger
 from artemis_py.protocol import OutgoingContext, PeerCarrier, ProtocolConnection, ProtocolManager
@@ -88,6 +90,7 @@ class BrokerMesh:
     def __init__(self, config: BrokerConfig, cluster: ClusterConfig, surroundings: Surroundings) -> None:
         """Make the parts that need no store. Raises ConfigError for files of TLS, or if no protocol can carry it."""
         self.config: Final = cluster
+        self._broker: Final = config
         self._connectors: Final = {each.name: each for each in config.connectors}
         self._groups: Final = {each.name: each for each in config.discovery_groups}
         self._login: Final = config.cluster_login
@@ -131,7 +134,8 @@ class BrokerMesh:
         managers = self.surroundings.managers
         formats = {PLAIN_FORMAT.name: PLAIN_FORMAT} | {each.name: each for one in managers for each in one.formats}
         domain = self.surroundings.domain
-        mesh = self._mesh = Mesh(domain, self.config, node_id, self._name, formats, (self.own.url,))
+        clients = tuple([write_url(each) for each in own_addresses(self._broker, self.config, managers, node_id)])
+        mesh = self._mesh = Mesh(domain, self.config, node_id, self._name, formats, (self.own.url,), clients)
         missing = mesh.restore()
         if missing:
             template = "messages that were on their way to other brokers are gone: mesh=%s count=%d"

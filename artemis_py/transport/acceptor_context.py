@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from attrs import field, frozen
 
 from artemis_py.core.runtime.events import Events
+from artemis_py.core.runtime.referrals import Router
 from artemis_py.logs import LogBrake, named_logger
 from artemis_py.protocol import (
     DEFAULT_OUTPUT_LIMIT_BYTES,
@@ -19,7 +20,7 @@ from artemis_py.transport.config import AcceptorConfig
 from artemis_py.transport.connections import Connections
 from artemis_py.transport.sockets import is_loopback
 from artemis_py.transport.strangers import Standing, WatchedAuthenticator
-from artemis_py.transport.tls import distinguished_name
+from artemis_py.transport.tls import distinguished_name, server_name
 from artemis_py.transport.turn import Turn
 
 if TYPE_CHECKING:
@@ -41,6 +42,8 @@ class AcceptorContext:
     events: Events
     """Listeners that are told of connections that open, close or are refused."""
     tls: ssl.SSLContext | None = None
+    router: Router | None = None
+    """Decides which broker serves a client; None: this one."""
     output_limit_bytes: int = DEFAULT_OUTPUT_LIMIT_BYTES
     idle_timeout_override_ms: int | None = None
     """Idle timeout that `ConnectionContext` passes on to the protocol; None: the protocol's own."""
@@ -72,6 +75,8 @@ class AcceptorContext:
             authenticator=WatchedAuthenticator(self.authenticator, login_changed),
             parameters=self.parameters[protocol_name],
             virtual_host=self.config.virtual_host,
+            server_name=None if tls is None else server_name(tls),
+            router=self.router,
             wake=driver.wake,
             read=driver.read,
             output_limit_bytes=self.output_limit_bytes,

@@ -91,6 +91,11 @@ class AcceptorConfig:
         "Virtual host of clients that name none, or whose host is no virtual host. Not in Artemis.",
         name="virtualHost",
     )
+    router: str = option(
+        Kind.TEXT,
+        "",
+        "Connection router that decides which broker serves a client that connects here; unset: this one.",
+    )
     # One deadline from accept to logged in, however slowly bytes trickle in (reliability §4).
     handshake_timeout_s: int = option(
         Kind.SECONDS, 10, "A client must be logged in within this time.", name="handshake-timeout", minimum=1

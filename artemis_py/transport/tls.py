@@ -26,6 +26,8 @@ VERSIONS: Final[Mapping[str, ssl.TLSVersion]] = {
     "TLSv1.3": ssl.TLSVersion.TLSv1_3,
 }
 
+_SERVER_NAME: Final = "artemis_py_server_name"
+
 # RFC 4514 §2.4: characters that are written with a backslash wherever they occur.
 ESCAPED: Final = frozenset('"+,;<>\\')
 
@@ -40,6 +42,7 @@ def server_context(config: AcceptorConfig) -> ssl.SSLContext | None:
     context.minimum_version, context.maximum_version = min(versions), max(versions)
     # Renegotiation would let a client make the broker work at no cost to the client (reliability §5.7).
     context.options |= ssl.OP_NO_RENEGOTIATION
+    context.sni_callback = _note_server_name
     element = f"acceptor {config.name}"
     # Without a callback, `load_cert_chain` would ask for a missing password on the terminal.
     password = tls.key_store_password or ""
@@ -57,6 +60,17 @@ def server_context(config: AcceptorConfig) -> ssl.SSLContext | None:
     if problems:
         raise ConfigError(problems)
     return context
+
+
+def _note_server_name(tls: ssl.SSLObject, name: str | None, context: ssl.SSLContext) -> None:
+    """Keep the name that a client asks for (SNI), which Python tells in no other way; no name is refused."""
+    tls.__dict__[_SERVER_NAME] = name
+
+
+def server_name(tls: ssl.SSLObject) -> str | None:
+    """Return the name that the client of a connection has asked for."""
+    name: str | None = tls.__dict__.get(_SERVER_NAME)
+    return name
 
 
 def client_context(config: ConnectorConfig) -> ssl.SSLContext | None:

@@ -88,6 +88,8 @@ class ClusterConfig:
     """Name of the connector that other members and clients are told to use for this broker."""
     static_connectors: tuple[str, ...] = ()
     """Names of connectors to other members, perhaps with this broker itself among them."""
+    client_connectors: tuple[str, ...] = ()
+    """Names of connectors that clients of other members are told to use for this broker; empty: `connector`."""
     direct_connections_only: bool = False
     """Whether only the nodes behind `static_connectors` are connected to, and not those that they name."""
     discovery_group: str | None = None

@@ -58,8 +58,12 @@ OTHER = Speaker("OTHER", *options_of(Other))
 
 
 def acceptor_element(url: str) -> str:
-    """An `<acceptors>` with one acceptor."""
-    return f'<acceptors><acceptor name="a">{url}</acceptor></acceptors>'
+    """An `<acceptors>` with one acceptor, and the router that it may name."""
+    acceptors = f'<acceptors><acceptor name="a">{url}</acceptor></acceptors>'
+    if "router=" not in url:
+        return acceptors
+    router = '<connection-router name="other"><local-target-filter>x</local-target-filter></connection-router>'
+    return f"{acceptors}<connection-routers>{router}</connection-routers>"
 
 
 def acceptor(url: str, folder: Path = Path()) -> AcceptorConfig:

@@ -25,6 +25,7 @@ from artemis_py.core.settings.declaration import FIRST_RELEASE, Kind, Option
 from artemis_py.core.settings.divert_config import DIVERT_OPTIONS
 from artemis_py.core.settings.queue_config import QUEUE_OPTIONS
 from artemis_py.core.settings.queue_settings import Mutability, QueueAttribute
+from artemis_py.core.settings.router_config import CACHE_OPTIONS, POOL_OPTIONS, ROUTER_OPTIONS
 from artemis_py.management.queue_attributes import ATTRIBUTES, COLUMNS, SHOWN
 from artemis_py.transport.config import ACCEPTOR_OPTIONS, CONNECTOR_OPTIONS, CONNECTOR_TLS_OPTIONS, TLS_OPTIONS
 from tests.unit.config.compatibility import COMPATIBILITY
@@ -120,6 +121,9 @@ CONFIGURATION: Final = {
     "cluster-connection": of_options(*CLUSTER_OPTIONS),
     "cluster-login": of_options(*LOGIN_ELEMENTS),
     "discovery-group": of_options(*DISCOVERY_OPTIONS),
+    "connection-router": of_options(*ROUTER_OPTIONS),
+    "router-pool": of_options(*POOL_OPTIONS),
+    "router-cache": of_options(*CACHE_OPTIONS),
 }
 PAGES: Final = {
     "artemis-compatibility.md": COMPATIBILITY,

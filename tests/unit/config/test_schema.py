@@ -25,6 +25,7 @@ from artemis_py.core.settings.declaration import Kind, Option
 from artemis_py.core.settings.divert_config import DIVERT_OPTIONS
 from artemis_py.core.settings.queue_config import QUEUE_OPTIONS
 from artemis_py.core.settings.queue_settings import Place
+from artemis_py.core.settings.router_config import CACHE_OPTIONS, POOL_OPTIONS, ROUTER_OPTIONS
 from artemis_py.core.settings.virtual_host_config import VIRTUAL_HOST_OPTIONS
 from tests.unit.config.samples import QUEUE, SETTING, content, other_value, whole
 
@@ -76,7 +77,7 @@ def attributes(options: Sequence[Option]) -> str:
 
 ENUMS: Final = {
     each.kind: each
-    for each in (*ADDRESS_SETTINGS, *QUEUE_OPTIONS, *DIVERT_OPTIONS, *CLUSTER_OPTIONS)
+    for each in (*ADDRESS_SETTINGS, *QUEUE_OPTIONS, *DIVERT_OPTIONS, *CLUSTER_OPTIONS, *ROUTER_OPTIONS)
     if not isinstance(each.kind, Kind)
 }
 EXPECTED: Final = {
@@ -84,6 +85,9 @@ EXPECTED: Final = {
     "login to other brokers": elements(LOGIN_ELEMENTS, indent=8),
     "elements of a cluster connection": elements(CLUSTER_OPTIONS),
     "elements of a discovery group": elements(DISCOVERY_OPTIONS),
+    "elements of a connection router": elements(ROUTER_OPTIONS),
+    "elements of a router cache": elements(CACHE_OPTIONS),
+    "elements of a router pool": elements(POOL_OPTIONS),
     "wildcards": elements(WILDCARD_OPTIONS),
     "address settings": elements(ADDRESS_SETTINGS),
     "elements of a queue": elements([each for each in QUEUE_OPTIONS if each.place is Place.ELEMENT]),
@@ -106,13 +110,23 @@ CONTAINERS = {
     "address-settings",
     "addresses",
     "cluster-connections",
+    "connection-routers",
     "connectors",
     "discovery-groups",
     "diverts",
     "security-settings",
     "wildcard-addresses",
 }
-CLUSTER_PARTS = {"address", "connector-ref", "discovery-group-ref", "forward-when-no-consumers", "static-connectors"}
+CLUSTER_PARTS = {
+    "address",
+    "client-connectors",
+    "connector-ref",
+    "discovery-group-ref",
+    "forward-when-no-consumers",
+    "static-connectors",
+}
+ROUTER = "core/connection-routers/connection-router"
+SOURCES = {"cluster-connection", "discovery-group-ref", "static-connectors"}
 
 
 @pytest.mark.parametrize(("schema", "part"), [(schema, part) for schema, parts in PARTS.items() for part in parts])
@@ -133,6 +147,9 @@ def names(options: tuple[Option, ...]) -> set[str]:
     [
         ("core", names(MAIN_OPTIONS) | names(BROKER_OPTIONS) | names(LOGIN_ELEMENTS) | CONTAINERS),
         ("core/cluster-connections/cluster-connection", names(CLUSTER_OPTIONS) | CLUSTER_PARTS),
+        (ROUTER, names(ROUTER_OPTIONS) | {"cache", "policy", "pool"}),
+        (f"{ROUTER}/cache", names(CACHE_OPTIONS)),
+        (f"{ROUTER}/pool", names(POOL_OPTIONS) | SOURCES),
         ("core/discovery-groups/discovery-group", names(DISCOVERY_OPTIONS) | {"dns"}),
         (SETTING, names(ADDRESS_SETTINGS)),
         ("core/diverts/divert", names(DIVERT_OPTIONS) | {"filter", "transformer", "transformer-class-name"}),
@@ -182,6 +199,8 @@ def test_attributes_of_exchanges_are_those_that_are_read(element: str, options: 
         (set(content("core/diverts/divert").children), known.DIVERT_ELEMENTS),
         (set(content("core/cluster-connections/cluster-connection").children), known.CLUSTER_ELEMENTS),
         (set(content("core/discovery-groups/discovery-group").children), known.DISCOVERY_ELEMENTS),
+        (set(content(ROUTER).children), known.ROUTER_ELEMENTS),
+        (set(content(f"{ROUTER}/pool").children), known.ROUTER_POOL_ELEMENTS),
     ],
 )
 def test_we_have_no_names_that_artemis_has_not(legal: set[str], known_names: frozenset[str]) -> None:

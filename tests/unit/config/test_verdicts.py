@@ -46,6 +46,11 @@ MESH = (
     "{}<connector-ref>own</connector-ref></cluster-connection></cluster-connections>"
 )
 
+ROUTERS = (
+    '<connection-routers><connection-router name="r">{}<local-target-filter>x</local-target-filter>'
+    "</connection-router></connection-routers>"
+)
+
 
 def in_setting(text: str) -> str:
     """An address setting with this inside."""
@@ -92,6 +97,11 @@ def test_an_element_has_its_class(parent: str, name: str) -> None:
         "discovery-group": (
             '<discovery-groups><discovery-group name="g">{}<dns>x</dns></discovery-group></discovery-groups>'
         ),
+        "connection-router": ROUTERS.format("{}"),
+        "pool": ROUTERS.format(
+            '<policy name="FIRST_ELEMENT"/><pool>{}<cluster-connection>m</cluster-connection></pool>'
+        )
+        + MESH.format(""),
     }[parent].format(f"<{name}>what Artemis takes</{name}>")
     verdict = ELEMENTS[parent][name]
     text = f"broker.xml:4: {name}: {verdict.effect.value}"

@@ -329,6 +329,8 @@ class Told:
 
     def closed_by_operator(self, reason: str) -> None: ...
 
+    def refer(self, only_followers: bool) -> None: ...
+
     def user_removed(self, reason: str) -> None:
         self.events.append(reason)
 

@@ -23,6 +23,8 @@ class Ended:
 
     def rights_changed(self) -> None: ...
 
+    def refer(self, only_followers: bool) -> None: ...
+
     def closed_by_operator(self, reason: str) -> None:
         self.reasons.append(reason)
 

@@ -1,0 +1,1 @@
+"""Connection routers: which broker serves which client."""
