@@ -1,6 +1,7 @@
 """What AMQP clients are told of other brokers (amqp10 §15.3, mesh §7.2)."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -154,7 +155,7 @@ def test_a_routed_client_is_served_here_or_gone() -> None:
 @pytest.mark.parametrize(
     "opening", [JMS, {"desired_capabilities": (Symbol("artemis:redirect"),)}], ids=["jms", "capability"]
 )
-def test_a_client_that_follows_is_sent_away(opening: dict[str, object]) -> None:
+def test_a_client_that_follows_is_sent_away(opening: dict[str, Any]) -> None:
     """At once, and only if there is another broker; others stay until all must go."""
     broker = Broker()
     follower, stays = broker.connect("a", **opening), broker.connect("b")

@@ -15,7 +15,7 @@ C = evolve(A, node_id="c", name="C", host="c.example")
 ALONE = ConnectionControl(connected_brokers="", reconnect_to="")
 
 
-def client_of(site: Site, name: str = "c1", version: int = 12, follows: bool = True, **parameters: str) -> Client:
+def client_of(site: Site, name: str = "c1", version: int = 12, follows: bool = True, **parameters: Any) -> Client:
     """One that is managed, as those of Java are."""
     client = Client(site, name, version, **parameters)
     client.negotiate()
