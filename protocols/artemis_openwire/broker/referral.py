@@ -1,8 +1,12 @@
 """What an OpenWire client is told of other brokers (openwire §12.1, mesh §7.1).
 
 The failover transport of a client tries the `connectedBrokers` of a ConnectionControl before its own URIs, until it is
-told others. With `rebalanceConnection` and a list that is not the same as before, it connects again to one of them. It
-goes to `reconnectTo` at once, if the connection ends with that. A client without this transport ignores all of it.
+told others. With `rebalanceConnection` and a list that is not the same as before, it connects again to one of them. A
+client without this transport ignores all of it.
+
+A client is sent away by a list and the end of its connection: it tries the list first, and the broker that it has lost
+last. `reconnectTo` would do less. It puts its broker behind the others and asks for a rebalance, which the client of
+Java may remember until it hears the list of the next broker, and then returns to the first one.
 """
 
 from collections.abc import Sequence
@@ -31,8 +35,8 @@ def brokers_control(others: Sequence[Alternative], rebalances: bool) -> Connecti
 
 
 def redirecting_control(others: Sequence[Alternative]) -> ConnectionControl:
-    """Return the command that sends a client to other brokers, the first before all."""
-    return ConnectionControl(connected_brokers=_uris(others), reconnect_to=_uri(others[0]), rebalance_connection=True)
+    """Return the command that sends a client to other brokers, the best first, if the connection ends behind it."""
+    return ConnectionControl(connected_brokers=_uris(others), reconnect_to="")
 
 
 def update_clients(manager: "OpenWireProtocolManager", has_more: bool) -> Steps:

@@ -107,7 +107,7 @@ def test_a_client_that_follows_is_sent_away() -> None:
         each.handler.refer(only_followers=False)
 
     uri = "tcp://b.example:61616"
-    assert client.received() == [ConnectionControl(connected_brokers=uri, reconnect_to=uri, rebalance_connection=True)]
+    assert client.received() == [ConnectionControl(connected_brokers=uri, reconnect_to="")]
     assert client.handler.closed
     assert not deaf.handler.closed
     assert here.manager.clients.with_connection_id("c1") is None
@@ -124,7 +124,7 @@ def test_a_newcomer_is_told_where_to_go() -> None:
     answer = deaf.ask(deaf.info())
 
     (control,) = client.received()
-    assert (control.reconnect_to, client.handler.closed) == ("tcp://b.example:61616", True)
+    assert (control.connected_brokers, client.handler.closed) == ("tcp://b.example:61616", True)
     assert isinstance(answer, ExceptionResponse)
     assert answer.exception is not None
     assert "another broker serves this client: b.example:61616" in (answer.exception.message or "")
