@@ -2,12 +2,15 @@
 
 import shutil
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 import pytest
 
 from tests.interop.broker_process import BrokerProcess
+from tests.interop.test_mesh import artemis_py, free_ports, make, running, until
+from tests.interop.test_mesh_clients import ROUTER
 
 HERE: Final = Path(__file__).parent
 CLASSES: Final = sorted(path.stem for path in HERE.glob("src/test/java/interop/*Test.java"))
@@ -38,3 +41,39 @@ def test_qpid_jms(broker: BrokerProcess, project: Path, suite: str) -> None:
     )
 
     assert result.returncode == 0, result.stdout + result.stderr
+
+
+@pytest.mark.parametrize("action", ["REPLACE", "ADD"])
+@pytest.mark.parametrize("is_routed", [False, True], ids=["killed", "routed"])
+def test_a_client_goes_on_at_the_other_broker(project: Path, tmp_path: Path, is_routed: bool, action: str) -> None:
+    """C51: it knows one broker. That is killed, and the list in its open names the other; or it sends clients on."""
+    if is_routed and action == "ADD":
+        pytest.skip("a redirect is no list")
+    first, second = free_ports(2)
+    folders = make(tmp_path / "a", first, second), make(tmp_path / "b", second, first)
+    if is_routed:
+        path = folders[0] / "etc" / "broker.xml"
+        text = path.read_text().replace("</acceptor>", ";router=away</acceptor>", 1)
+        path.write_text(text.replace("</acceptors>", f"</acceptors>{ROUTER}", 1))
+    url = f"failover:(amqp://127.0.0.1:{first})?failover.amqpOpenServerListAction={action}"
+    ready = tmp_path / "ready"
+    command = ["mvn", "-q", "-B", "test", "-Dtest=Wanderer", f"-Dbroker.url={url}"]
+    with running(*folders) as brokers:
+        until(lambda: "up" in artemis_py("mesh", "status", "--json", port=second), "they never met", 60)
+        client = subprocess.Popen(
+            [*command, f"-Dbroker.last={second}", f"-Dbroker.ready={ready}"],
+            cwd=project,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        try:
+            until(lambda: ready.exists() or client.poll() is not None, "it never connected", RUN_TIMEOUT_S)
+            if not is_routed:
+                brokers[0].kill()
+            output, _ = client.communicate(timeout=RUN_TIMEOUT_S)
+        finally:
+            with suppress(ProcessLookupError):
+                client.kill()
+
+    assert client.returncode == 0, output
