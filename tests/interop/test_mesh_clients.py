@@ -19,7 +19,7 @@ ROUTER: Final = """<connection-routers><connection-router name="away"><key-type>
   <pool><cluster-connection>mesh</cluster-connection></pool></connection-router></connection-routers>"""
 
 
-class Follower(MessagingHandler):
+class Follower(MessagingHandler):  # type: ignore[misc]
     """An application on Proton that goes where a redirect says, and notes what it is told."""
 
     def __init__(self, port: int, container: str) -> None:
