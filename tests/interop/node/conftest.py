@@ -10,7 +10,15 @@ import pytest
 from tests.interop.mqtt.conftest import server as server
 
 HERE: Final = Path(__file__).parent
-SOURCES: Final = ("package.json", "package-lock.json", ".npmrc", "client.js", "scenarios.js", "mqtt_scenarios.js")
+SOURCES: Final = (
+    "package.json",
+    "package-lock.json",
+    ".npmrc",
+    "client.js",
+    "follow.js",
+    "scenarios.js",
+    "mqtt_scenarios.js",
+)
 INSTALL_TIMEOUT_S: Final = 300
 
 
