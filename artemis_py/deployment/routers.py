@@ -84,7 +84,7 @@ class BrokerRouters:
             pool = MeshPool(wanted.local_target_enabled, self._count_clients)
             self._mesh_pools.append(pool)
         elif wanted is not None:
-            pool = DialledPool(_own(wanted, connectors))
+            pool = DialledPool(_own(wanted, connectors), wanted.local_target_enabled)
         random = host.services.sessions.domain.entropy.random
         choose = None
         if pool is not None and config.policy is not None:
@@ -193,12 +193,10 @@ class Lookout:
 
 
 def _own(config: PoolConfig, connectors: dict[str, ConnectorConfig]) -> Alternative | None:
-    """Return this broker as a part of a pool; None if it is none."""
-    if not config.local_target_enabled:
-        return None
-    if config.local_connector is None:
-        return Alternative(node_id="", name="", host="", port=0)
-    return _alternative(connectors[config.local_connector])
+    """Return this broker as the routers of others know it; None if it is not known, and not needed."""
+    if config.local_connector is not None:
+        return _alternative(connectors[config.local_connector])
+    return Alternative(node_id="", name="", host="", port=0) if config.local_target_enabled else None
 
 
 def _alternative(connector: ConnectorConfig) -> Alternative:

@@ -354,7 +354,7 @@ def test_a_cache_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_dialled_pool_has_what_answers() -> None:
     """In the order of the configuration; this broker last, and once, if the list names it too."""
     own = ALL[1]
-    pool = DialledPool(own)
+    pool = DialledPool(own, with_itself=True)
     pool.want(ALL[:3])
     assert list(pool.brokers()) == [own]
     assert [pool.answered(each, True) for each in (ALL[2], ALL[0], ALL[0], ALL[4])] == [True, True, False, False]
@@ -364,3 +364,13 @@ def test_a_dialled_pool_has_what_answers() -> None:
     pool.want(ALL[:1])
 
     assert list(pool.brokers()) == [own]
+
+
+def test_a_broker_does_not_send_clients_to_itself() -> None:
+    """If it is in the list, and does not belong to the pool, it is passed over."""
+    pool = DialledPool(ALL[1], with_itself=False)
+    pool.want(ALL[:2])
+
+    assert pool.wanted == (ALL[0],)
+    assert [pool.answered(each, True) for each in ALL[:2]] == [True, False]
+    assert list(pool.brokers()) == [ALL[0]]

@@ -67,9 +67,10 @@ class MeshPool:
 class DialledPool:
     """Brokers that need not belong to a mesh; whether they answer is found out elsewhere."""
 
-    def __init__(self, own: Alternative | None) -> None:
-        """Create an empty pool; `own` is this broker, if it belongs to the pool."""
+    def __init__(self, own: Alternative | None, with_itself: bool) -> None:
+        """Create an empty pool; `own` is this broker, if that is known; `with_itself`: it belongs to the pool."""
         self._own: Final = own
+        self._with_itself: Final = with_itself
         self._wanted: tuple[Alternative, ...] = ()
         self._answers: Final[set[str]] = set()
 
@@ -79,7 +80,7 @@ class DialledPool:
         return self._wanted
 
     def want(self, brokers: Iterable[Alternative]) -> None:
-        """Have these brokers in the pool; this one may be among them."""
+        """Have these brokers in the pool. This one may be among them, and is never sent its own clients."""
         own = "" if self._own is None else self._own.node_id
         self._wanted = tuple([each for each in brokers if each.node_id != own])
         self._answers.intersection_update([each.node_id for each in self._wanted])
@@ -97,7 +98,7 @@ class DialledPool:
     def brokers(self) -> Sequence[Alternative]:
         """Return those that answer, as they are configured, this broker last."""
         found = [each for each in self._wanted if each.node_id in self._answers]
-        return found if self._own is None else [*found, self._own]
+        return [*found, self._own] if self._own is not None and self._with_itself else found
 
     def is_local(self, broker: Alternative) -> bool:
         """Tell whether a broker is this one."""
