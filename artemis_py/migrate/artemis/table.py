@@ -27,7 +27,7 @@ TABLE: Final = Table(
         *dropped("grouping-handler", "messages with a group stay with the broker of the mesh that took them"),
         *dropped("bridges federations broker-connections", _OTHERS),
         *dropped("ha-policy", "no other broker takes over"),
-        *dropped("connection-routers", "clients stay with the broker that they connect to"),
+        *dropped("connection-routers acceptor.router", "clients stay with the broker that they connect to"),
         *dropped(
             "broker-plugins connector-services remoting-incoming-interceptors remoting-outgoing-interceptors "
             "resource-limit-settings",
