@@ -1,5 +1,6 @@
 """What real clients hear of other brokers: two processes in a mesh, and one that sends everyone on."""
 
+import os
 import queue
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,9 @@ from proton.handlers import MessagingHandler
 from proton.reactor import Container
 
 from tests.interop.test_mesh import artemis_py, free_ports, make, running, until
+
+ALL_CLIENTS: Final = os.environ.get("ARTEMIS_PY_MESH_CLIENTS") == "1"
+"""Whether the clients of Java go through all that can happen to them, which takes a minute."""
 
 ROUTER: Final = """<connection-routers><connection-router name="away"><key-type>CLIENT_ID</key-type>
   <local-target-filter>stays</local-target-filter><policy name="FIRST_ELEMENT"/>

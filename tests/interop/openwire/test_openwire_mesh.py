@@ -11,9 +11,12 @@ import pytest
 from tests.interop.openwire import peers
 from tests.interop.openwire.peers import BROKER_JARS, CLASSIC_6, Build
 from tests.interop.test_mesh import artemis_py, free_ports, make, running, until
-from tests.interop.test_mesh_clients import ROUTER
+from tests.interop.test_mesh_clients import ALL_CLIENTS, ROUTER
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [
+    pytest.mark.timeout(600),
+    pytest.mark.skipif(not ALL_CLIENTS, reason="slow: set ARTEMIS_PY_MESH_CLIENTS=1"),
+]
 
 Said = Callable[[str], str]
 """Waits for a line with this text, and returns it."""
