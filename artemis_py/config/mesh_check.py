@@ -45,6 +45,10 @@ def check_mesh(parts: MeshParts, report: Report) -> None:
             report.problem(_place(own), text)
         for each in others:
             _check_login(each, parts, report)
+        for each in [parts.connectors[name] for name in cluster.client_connectors if name != own.name]:
+            if _is_any(each.host):
+                text = f"clients are told {each.endpoint}, which is no address of a machine; write a host name"
+                report.problem(_place(each), text)
 
 
 def _check_own(own: ConnectorConfig, others: list[ConnectorConfig], parts: MeshParts, report: Report) -> None:

@@ -488,3 +488,17 @@ def test_queues_that_need_one_broker_are_warned_of() -> None:
     assert len(messages) == 2
     assert any('match "eu.#": a queue that is exclusive needs one broker' in each for each in messages)
     assert any('queue "q" has max-consumers, and needs one broker' in each for each in messages)
+
+
+def test_addresses_for_clients_are_those_of_connectors() -> None:
+    """Which exist, and which are addresses of a machine."""
+    more = connectors(own=OWN, other=OTHER, out="tcp://out.example:443?sslEnabled=true", anywhere="tcp://0.0.0.0:443")
+    inside = (
+        "<client-connectors><connector-ref>{}</connector-ref><connector-ref>own</connector-ref></client-connectors>"
+    )
+    good, missing, anywhere = [read(more + cluster(inside.format(name))) for name in ("out", "none", "anywhere")]
+
+    assert good.clusters[0].client_connectors == ("out", "own")
+    assert good.check(AcceptorConfig(name="a", port=61616)).problems == []
+    assert any('there is no connector "none"' in each for each in missing.problems)
+    assert any("clients are told 0.0.0.0:443" in each for each in anywhere.check().problems)
