@@ -240,7 +240,7 @@ class Broker:
         self.mesh = self.host.mesh = mesh_of(config, services.sessions, managers, turn, self.connections)
         if self.mesh is not None:
             broker_mesh = self.mesh
-            self.clients = ClientReferrals(self.host, lambda: broker_mesh.mesh)
+            self.clients = broker_mesh.referrals = ClientReferrals(self.host, lambda: broker_mesh.mesh)
             self.clients.when_changed.append(routers.mesh_changed)
             mesh = [
                 Part("mesh", State.ACTIVE, self.mesh.start, self.mesh.stop),

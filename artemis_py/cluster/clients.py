@@ -61,9 +61,9 @@ def read_urls(node_id: str, name: str, urls: Iterable[str]) -> list[Alternative]
 
 
 def others_for_clients(mesh: "Mesh") -> list[Alternative]:
-    """Return the other brokers that are up, as clients reach them."""
+    """Return the other brokers that are up and stay, as clients reach them."""
     found: list[Alternative] = []
     for peer in mesh.peers.values():
-        if peer.state is PeerState.UP and peer.hello is not None:
+        if peer.state is PeerState.UP and peer.hello is not None and not peer.visit.is_leaving:
             found += read_urls(peer.node_id, peer.hello.node_name, peer.hello.clients)
     return found

@@ -1,4 +1,4 @@
-"""The clients of a broker that is being drained: new ones are refused, and those that are connected must leave."""
+"""The clients of a broker that is being drained: new ones are sent to others or refused, and the rest must leave."""
 
 from typing import Final
 
@@ -48,7 +48,9 @@ class Clients:
         for number, session in enumerate(list(self._sessions.opened.values()), 1):
             if not self._sessions.is_drained:
                 return None
-            if not session.is_operator:
+            if not session.is_operator and session.client is not None:
+                # In the words of its protocol for that, if there is a broker that it may use.
+                session.client.refer(only_followers=False)
                 session.disconnect(REASON)
             if not number % CLIENTS_PER_TURN:
                 yield None

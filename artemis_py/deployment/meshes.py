@@ -40,7 +40,7 @@ from artemis_py.core.sessions.sessions import Sessions
 from artemis_py.core.settings.cluster_config import ClusterConfig
 from artemis_py.deployment.clients import Clients
 from artemis_py.deployment.mesh_log import MeshLog
-from artemis_py.deployment.referrals import own_addresses
+from artemis_py.deployment.referrals import ClientReferrals, own_addresses
 from artemis_py.errors import ConfigError, Problem
 from artemis_py.logs import LogBrake, named_logger
 from artemis_py.protocol import OutgoingContext, PeerCarrier, ProtocolConnection, ProtocolManager
@@ -110,6 +110,8 @@ class BrokerMesh:
         self.is_started = True
         """Whether this broker connects to others and lets them in; see `MeshFacts`."""
         self._clients: Final = Clients(surroundings.sessions)
+        self.referrals: ClientReferrals | None = None
+        """What clients are told of the other brokers."""
         self._grace_ms: Final = config.graceful_shutdown_timeout_ms if config.graceful_shutdown_enabled else 0
         surroundings.domain.events.subscribe(MeshLog().heard)
         surroundings.domain.events.subscribe(self._forgotten, MemberForgotten)
@@ -199,12 +201,16 @@ class BrokerMesh:
     def drain(self, grace_ms: int | None) -> None:
         """Give all messages to other brokers; see `MeshFacts`."""
         self.mesh.departures.begin()
+        if self.referrals is not None:
+            self.referrals.send_away()
         self._clients.send_away(self._grace_ms if grace_ms is None else grace_ms)
 
     def stop_drain(self) -> None:
         """Stay after all; see `MeshFacts`."""
         self.mesh.departures.end()
         self._clients.let_in()
+        if self.referrals is not None:
+            self.referrals.keep()
 
     def suspend(self) -> None:
         """End all connections for a time; see `MeshFacts`."""

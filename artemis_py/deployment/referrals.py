@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from artemis_py.cluster.clients import others_for_clients, read_urls
-from artemis_py.cluster.events import PeerDown, PeerUp
+from artemis_py.cluster.events import PeerDown, PeerParting, PeerUp
 from artemis_py.cluster.mesh import Mesh
 from artemis_py.cluster.records import Load
 from artemis_py.config.broker_config import BrokerConfig
@@ -42,7 +42,7 @@ class ClientReferrals:
         self._timer: Timer | None = None
         self.when_changed: Final[list[Changed]] = []
         """Functions that are told which brokers there are now."""
-        host.events.subscribe(self._heard, PeerUp, PeerDown)
+        host.events.subscribe(self._heard, PeerUp, PeerDown, PeerParting)
 
     def start(self) -> None:
         """Tell other brokers, now and then, how many clients this one has, if their routers may want to know."""
@@ -83,8 +83,9 @@ class ClientReferrals:
         """Send clients to the other brokers, because this one is about to stop; for a drain.
 
         Clients that connect from now on are sent on at their login, and those that are known to follow at once, a slice
-        of them in each turn. All others are served until they are said goodbye to, and told then. If no other broker is
-        up, or none that a client can use, that client is served as before. `for_good`: this broker will not come back.
+        of them in each turn, but not those that operate this broker. All others are served until they are said goodbye
+        to, and told then. If no other broker is up, or none that a client can use, that client is served as before.
+        `for_good`: this broker will not come back.
         """
         self._host.referrals.leave(for_good)
         self._host.background.start(self._refer_all())
@@ -103,7 +104,7 @@ class ClientReferrals:
                 yield None
                 end = host.meter.work + SLICE_UNITS
             host.meter.work += LINK_UNITS
-            if session.client is not None:
+            if session.client is not None and not session.is_operator:
                 session.client.refer(only_followers=True)
         return None
 

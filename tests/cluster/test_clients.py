@@ -10,9 +10,13 @@ from artemis_py.broker import Broker
 from artemis_py.cluster.clients import MAX_URLS, read_urls, write_url
 from artemis_py.cluster.hello import read_hello
 from artemis_py.config.embedded import embedded_config
+from artemis_py.core.messages.builtin_format import plain_message
+from artemis_py.core.messages.view import MessageView
+from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.runtime.access import Subject
 from artemis_py.core.runtime.referrals import Alternative, Newcomer, Route
 from artemis_py.core.settings.cluster_config import ClusterConfig
+from artemis_py.core.settings.queue_config import QueueConfig
 from artemis_py.core.settings.router_config import KeyType, PoolConfig, RouterConfig, RoutingPolicy
 from artemis_py.transport.config import AcceptorConfig, ConnectorConfig
 from tests.cluster.node import Node
@@ -150,6 +154,52 @@ async def test_a_broker_that_leaves_sends_clients_away(tmp_path: Path) -> None:
         a.clients.keep()
         assert not a.host.referrals.is_leaving
         session.close()
+
+
+async def test_a_drain_sends_clients_to_the_other_brokers(tmp_path: Path) -> None:
+    """And these name it no more; who operates it is not sent away, and a drain that is stopped is forgotten."""
+    one, two = free_port(), free_port()
+    a, b = member(tmp_path, "A", one), member(tmp_path, "B", two, one)
+    async with started(a, b):
+        await until(lambda: bool(up(a)) and told(b) == {("127.0.0.1", one)})
+        referred: list[str] = []
+
+        class Client:
+            """Somebody who is connected, and cannot be sent to another broker."""
+
+            def __init__(self, name: str) -> None:
+                self.name = name
+
+            def refer(self, only_followers: bool) -> None:
+                referred.append(f"{self.name} {only_followers}")
+
+            def user_removed(self, reason: str) -> None: ...
+
+            def closed_by_operator(self, reason: str) -> None:
+                referred.append(f"{self.name} ends")
+
+            def rights_changed(self) -> None: ...
+
+        app = a.services.sessions.open(Subject("app"))
+        ops = a.services.sessions.open(Subject("ops"), is_operator=True)
+        app.client, ops.client = Client("app"), Client("ops")
+        # A message that stays, so that the broker does.
+        with a.in_turn():
+            a.domain.create_address("kept", frozenset((RoutingType.ANYCAST,)))
+            a.domain.create_queue(QueueConfig(name="kept", address="kept", exclusive=True))
+            app.producer("kept").send(plain_message("kept", MessageView(body="x")))
+            mesh_of(a).drain(1)
+        await until(lambda: "app ends" in referred)
+        assert referred == ["app True", "app False", "app ends"]
+        assert a.host.referrals.is_leaving
+        await until(lambda: told(b) == set() and up(b) == {"A"})
+
+        with a.in_turn():
+            mesh_of(a).stop_drain()
+        assert not a.host.referrals.is_leaving
+        await until(lambda: told(b) == {("127.0.0.1", one)})
+        app.close()
+        ops.close()
 
 
 async def test_brokers_tell_each_other_how_many_clients_they_have(tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ class Sessions:
 
         `is_operator`: the client says that it operates the broker.
         """
-        if self.closed_because is not None and not (is_operator and self.is_drained and self._may_manage(subject)):
+        if self.closed_because is not None and not (is_operator and self.is_drained and self.may_manage(subject)):
             raise BrokerDrained(self.closed_because) if self.is_drained else HostStopped(self.closed_because)
         if self.roles and self.roles.isdisjoint(subject.roles) and not isinstance(self.domain.access, OpenAccess):
             raise NotAuthorized(f"user '{subject.name}' has none of the roles that may connect to this virtual host")
@@ -60,7 +60,8 @@ class Sessions:
                 f"{self.max_connections}"
             )
 
-    def _may_manage(self, subject: Subject) -> bool:
+    def may_manage(self, subject: Subject) -> bool:
+        """Tell whether a user has the permission to manage the broker."""
         domain = self.domain
         return domain.access.allows(subject, Permission.MANAGE, domain.options.management_address)
 

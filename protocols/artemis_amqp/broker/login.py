@@ -10,7 +10,7 @@ from artemis_amqp.engine.performatives import AmqpError, Open
 from artemis_amqp.engine.types import Symbol
 from artemis_py.core.runtime.access import Subject
 from artemis_py.core.runtime.carrier import PeerRefused
-from artemis_py.core.runtime.referrals import Route
+from artemis_py.core.runtime.referrals import HERE, Route
 from artemis_py.errors import Refusal
 from artemis_py.protocol import LoginOutcome, LoginResult, SaslExchange
 
@@ -131,6 +131,11 @@ class Login:
             handler.answers.ask_store()
             handler.wake()
 
+        is_operator = extensions.OPERATOR in opening.desired_capabilities
+        if handler.host.referrals.is_leaving and is_operator and handler.services.sessions.may_manage(subject):
+            # It has something to do at this broker, and no messages.
+            routed(HERE)
+            return
         handler.host.route(self._context, "AMQP", handler.container_id, subject, routed)
 
     def _stays(self, route: Route, subject: Subject) -> bool:

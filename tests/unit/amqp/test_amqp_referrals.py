@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from artemis_amqp.engine import errors
+from artemis_amqp.engine import errors, extensions
 from artemis_amqp.engine.performatives import AmqpError, Close, Open
 from artemis_amqp.engine.types import Symbol
 from artemis_py.core.runtime.referrals import Alternative, Newcomer, Route
@@ -183,3 +183,15 @@ def test_a_goodbye_names_another_broker_if_this_one_leaves(is_leaving: bool) -> 
 
     expected = errors.REDIRECT if is_leaving else errors.CONNECTION_FORCED
     assert closed(peer.hear()).condition == expected
+
+
+def test_who_operates_a_broker_that_leaves_is_let_in() -> None:
+    """Others are sent on: only this broker can answer about itself."""
+    broker = Broker()
+    broker.host.referrals.told([B])
+    broker.host.referrals.leave()
+    sent_on = broker.connect("app")
+    operator = broker.connect("ops", desired_capabilities=(extensions.OPERATOR,))
+
+    assert closed(sent_on.greeting).condition == errors.REDIRECT
+    assert not operator.connection.closed

@@ -298,6 +298,7 @@ class Gone:
 
     def __init__(self) -> None:
         self.reasons: list[str] = []
+        self.referred: list[bool] = []
 
     def closed_by_operator(self, reason: str) -> None:
         """Note it."""
@@ -308,6 +309,10 @@ class Gone:
 
     def rights_changed(self) -> None:
         """Not asked for."""
+
+    def refer(self, only_followers: bool) -> None:
+        """Note it: there is no other broker."""
+        self.referred.append(only_followers)
 
 
 def test_clients_are_sent_away_after_their_time() -> None:
@@ -326,6 +331,7 @@ def test_clients_are_sent_away_after_their_time() -> None:
     settle_down(world.domain)
 
     assert [each.reasons for each in told] == [[REASON], []]
+    assert [each.referred for each in told] == [[False], []]
     with pytest.raises(BrokerDrained, match="drained"):
         sessions.open(Subject("app"))
     clients.let_in()
