@@ -97,7 +97,8 @@ async def test_the_log_says_who_comes_and_goes(tmp_path: Path, caplog: pytest.Lo
     """With the names of the brokers, and what is in doubt."""
     caplog.set_level("INFO")
     first, second = free_port(), free_port()
-    a, b = member(tmp_path, "a", first, second), member(tmp_path, "b", second)
+    # Nobody listens where b is told that a is, so there is no second connection whose end is told instead.
+    a, b = member(tmp_path, "a", first, second, own=free_port()), member(tmp_path, "b", second)
     async with started(a):
         async with started(b):
             await until(lambda: up(a) == {"b"} and up(b) == {"a"})
