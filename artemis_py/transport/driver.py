@@ -145,6 +145,7 @@ class Driver(asyncio.Protocol):
             connection = self._detect()
             if connection is None:
                 return
+        turn.reads.note(self._transport, len(data))
         turn.begin_share()
         try:
             connection.receive_data(data, now)

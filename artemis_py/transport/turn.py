@@ -16,6 +16,7 @@ from typing import Final, Protocol
 from artemis_py.core.runtime.meter import Meter
 from artemis_py.logs import LogBrake, named_logger
 from artemis_py.transport.deadlines import Deadlines, Waiter
+from artemis_py.transport.reads import Reads
 
 LOGGER: Final = named_logger(__name__)
 
@@ -102,6 +103,7 @@ class Turn:
         self._is_planned = False
         self._marked: list[Writer] = []
         self._meter: Meter = core.meter
+        self.reads: Final = Reads()
         self._read_end = core.meter.work + READ_UNITS
         """Reading of the meter at which the reads of this turn have used up their work."""
         self._line: deque[Writer] = deque()
@@ -178,6 +180,7 @@ class Turn:
         if has_more or self._line:
             self.plan()
         self._read_end = self._meter.work + READ_UNITS
+        self.reads.end_turn()
         self._arm_for_core(now)
 
     def _serve_line(self, now: float) -> None:
