@@ -128,7 +128,7 @@ class Arrivals:
                     name=instance.queue,
                     address=instance.address,
                     routing_type=RoutingType.MULTICAST,
-                    durable=instance.is_durable,
+                    durable=instance.is_durable > 0,
                     filter=instance.filter or None,
                     max_consumers=-1,
                     auto_delete=False,

@@ -133,6 +133,7 @@ def test_a_broker_that_is_cut_off_returns(tmp_path: Path) -> None:
         both = stack.enter_context(running(*folders))
 
         def cut() -> None:
+            proxy.cut()  # at least once, however quick the brokers are
             while not over.wait(1):
                 proxy.cut()
 
@@ -149,7 +150,7 @@ def test_a_broker_that_is_cut_off_returns(tmp_path: Path) -> None:
         received += receive(second, "q", len(bodies) - COUNT)
 
         assert sorted(received) == sorted(bodies)
-        assert connected(both[0]) > 1
+        until(lambda: connected(both[0]) > 1, "they never met again")
 
 
 def test_a_killed_broker_loses_and_doubles_nothing(tmp_path: Path) -> None:
@@ -204,9 +205,9 @@ def test_a_broker_is_drained_and_comes_back(tmp_path: Path) -> None:
         fact = json.loads(artemis_py("mesh", "drain", "--json", port=first))
 
         assert (fact["state"], fact["drained"], fact["remaining"]) == ("left", len(bodies), 0)
-        with pytest.raises(ConnectionException, match="drained"):
+        with pytest.raises(ConnectionException, match=r"drained|another broker serves this client"):
             client.create_sender("q")
-        with pytest.raises(ConnectionException, match="drained"):
+        with pytest.raises(ConnectionException, match=r"drained|another broker serves this client"):
             BlockingConnection(f"amqp://127.0.0.1:{first}", timeout=20)
         assert json.loads(artemis_py("mesh", "status", "--json", port=second))["brokers"] == []
         assert receive(second, "q", len(bodies)) == bodies
