@@ -171,7 +171,7 @@ class Arrivals:
         return True
 
     def _put_aside(self, address: str, name: str, message: Message) -> None:
-        """Send a message that cannot be in its queue to the dead-letter address: nobody else has it."""
+        """Send a message that cannot be in its queue to the dead-letter address, since the peer does not keep it."""
         domain = self._domain
         reason = f"queue '{name}' of '{address}' cannot be had here"
         domain.events.emit(TakenAside(self._mesh.config.name, name, reason))

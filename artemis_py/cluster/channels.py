@@ -1,6 +1,7 @@
 """All channels that this broker sends messages on, to all peers, and what is claimed in them (mesh §5.5).
 
-A peer has one channel for each lane in a run of this broker. Those of earlier runs stay until their claims are settled.
+In each run of this broker, a peer has one channel for each lane. Channels of earlier runs stay until their claims are
+settled.
 """
 
 from collections.abc import Iterator, Mapping

@@ -45,7 +45,7 @@ _RECORD: Final = Struct(">QQ")
 
 
 class Departures:
-    """Who leaves: this node, or others."""
+    """The nodes that are leaving: this one, or others."""
 
     def __init__(self, mesh: "Mesh") -> None:
         self.drain: Drain | None = None

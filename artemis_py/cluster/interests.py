@@ -50,7 +50,7 @@ class Interests:
         self._own: Final[dict[str, Announced]] = {}
         """Own subscriptions by address."""
         self._others: Final[dict[tuple[str, str], Announced]] = {}
-        """Those of other nodes, by node and address."""
+        """Subscriptions of other nodes, by node and address."""
         self._patterns: Final[Patterns[Announced]] = Patterns(mesh.domain.options.wildcards)
 
     def announced(self) -> Iterator[Announced]:

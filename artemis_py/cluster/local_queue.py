@@ -150,7 +150,7 @@ class LocalQueue(Watcher):
             return False
         shells = self.mesh.shells
         has_roots = bool(shells.roots_of(self.queue.name))
-        # Who unsubscribes from a durable subscription ends it for all, unless others consume or are its members.
+        # Unsubscribing from a durable subscription ends it for all, unless others consume or are its members.
         is_needed = bool(self.takers) or (has_roots and (is_forced or not self.queue.is_stored))
         if is_needed and not shells.is_shell(self.queue.name):
             shells.give_up(self)

@@ -375,7 +375,7 @@ class Mesh(TurnListener, Companion):
         )
 
     def _may_make(self, address: str, queue: str) -> bool:
-        """Tell whether a queue may be made because another node has it."""
+        """Tell whether this broker may make a queue that another node has."""
         return self.config.max_hops > 0 and self.is_shared(address, queue)
 
     # -- what waits for a node -----------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ def placement_of(queue: Queue) -> int:
 
 
 def is_covered(mesh: "Mesh", queue: Queue) -> bool:
-    """Tell whether peers are told about a queue at all. Of subscriptions these are the shared ones."""
+    """Tell whether peers are told about a queue at all; about the queue of a subscription only if it is shared."""
     address = queue.address
     return (
         (queue.routing_type is RoutingType.ANYCAST or (placement_of(queue) == SPREAD and not address.is_exchange))

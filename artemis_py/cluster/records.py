@@ -177,7 +177,7 @@ class Interest(Record):
     wants: Texts
     """Selectors of the subscriptions; None: some have none, or there are too many."""
     durable: Texts
-    """Those of durable subscriptions; None as above, empty: there are no durable ones."""
+    """Selectors of the durable ones; None as above, empty: there are no durable ones."""
 
 
 @frozen
