@@ -7,6 +7,7 @@ from attrs import evolve
 
 from artemis_mqtt.engine.acknowledgements import PendingAcks
 from artemis_mqtt.engine.connection import MqttConnection
+from artemis_mqtt.engine.delivery import Delivery
 from artemis_mqtt.engine.fields import (
     read_text,
     read_u16,
@@ -18,7 +19,7 @@ from artemis_mqtt.engine.fields import (
     write_u16,
     write_varint,
 )
-from artemis_mqtt.engine.flight import Delivery, IncomingFlight, OutgoingFlight
+from artemis_mqtt.engine.flight import IncomingFlight, OutgoingFlight
 from artemis_mqtt.engine.handler import MessageHandler, MqttHandler
 from artemis_mqtt.engine.limits import ConnectionLimits
 from artemis_mqtt.engine.packets import (

@@ -10,6 +10,8 @@ import ssl
 from math import inf
 from typing import Final, cast
 
+from mypy_extensions import mypyc_attr
+
 from artemis_py.core.runtime.events import ConnectionClosed, ConnectionOpened, ConnectionRefused, RefusalCause
 from artemis_py.peers import address_of
 from artemis_py.protocol import ProtocolConnection
@@ -29,6 +31,7 @@ LINGER_S: Final = 3.0
 RESUME_DIVISOR: Final = 4
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Driver(asyncio.Protocol):
     """One accepted socket."""
 
@@ -106,7 +109,6 @@ class Driver(asyncio.Protocol):
             self._transport.abort()
             return
         self.id = acceptor.connections.new_id()
-        # asyncio switches Nagle's algorithm off, so a call is needed only to switch it on.
         if not acceptor.config.tcp_no_delay and (sock := transport.get_extra_info("socket")) is not None:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 0)
         # The deadline runs from accept to login, TLS handshake included; received bytes do not restart it.
@@ -473,11 +475,9 @@ class Driver(asyncio.Protocol):
         self._acceptor.brake.exception(self.peer_address, template, where, self.id, self.peer)
 
     def _say_goodbye(self, now: float) -> None:
-        """Send what is left, then wait briefly for the peer to close.
-
-        Closing with unread bytes in the receive buffer makes the kernel send a reset, which can overtake our last
-        bytes. So only our direction is closed, and the rest is read and discarded.
-        """
+        """Send what is left, then wait briefly for the peer to close."""
+        # Closing with unread input makes the kernel send a reset, which can overtake our last bytes. So only our
+        # direction is closed, and the rest is read and discarded.
         transport = self._transport
         assert transport is not None
         self._linger(now)

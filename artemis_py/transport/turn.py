@@ -44,8 +44,8 @@ class Core(Protocol):
     now_ms: int
     meter: Meter
 
-    def run(self) -> bool:
-        """Dispatch what is ready, within bounds; return True if more is waiting."""
+    def run(self, *, is_busy: bool) -> bool:
+        """Dispatch what is ready, within bounds; return True if more is waiting. `is_busy`: more input waits."""
 
     def next_deadline_ms(self) -> int | None:
         """Return when `handle_deadlines` must be called, in milliseconds since 1970; None if never."""
@@ -169,7 +169,7 @@ class Turn:
         now = self.enter()
         self._serve_line(now)
         try:
-            has_more = self._core.run()
+            has_more = self._core.run(is_busy=len(self._line) > 0)
         except Exception:
             # No connection can be blamed here, so all of them stay open; the next event brings the next attempt.
             self._brake.exception("", "dispatch failed")

@@ -11,6 +11,7 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties as PahoProperties
 
 from artemis_mqtt.engine.codec import ServerPacket, write_packet
+from artemis_mqtt.engine.delivery import Delivery
 from artemis_mqtt.engine.fields import MAX_VARINT, read_varint, write_varint
 from artemis_mqtt.engine.flight import RELEASED, OutgoingFlight
 from artemis_mqtt.engine.limits import ConnectionLimits
@@ -201,7 +202,7 @@ def session(version: int, pieces: Sequence[bytes]) -> tuple[list[tuple[Any, ...]
     """What a server makes of the pieces: calls, output, and whether it closed."""
     handler = Recorder()
     for packet_id, qos in ((1, 1), (2, 2), (3, 2)):
-        handler.outgoing.restore(packet_id, qos, RELEASED if packet_id == 3 else 0, None)
+        handler.outgoing.restore(Delivery(packet_id, qos, RELEASED if packet_id == 3 else 0, None, False))
     server = Conversation(version, LIMITS, handler)
     written = b""
     for piece in pieces:
@@ -220,7 +221,7 @@ class Eager(Recorder):
         """As a session without anything under way."""
         self.outgoing = OutgoingFlight()
         for packet_id, qos in ((1, 1), (2, 2), (3, 2)):
-            self.outgoing.restore(packet_id, qos, RELEASED, None)
+            self.outgoing.restore(Delivery(packet_id, qos, RELEASED, None, False))
         super().accept(packet)
 
 
@@ -415,8 +416,10 @@ def test_the_window_is_never_overrun_and_nothing_is_lost(window: int, steps: lis
                 assert flight.acknowledge(packet_id) is not None
                 del model[packet_id]
             case "r" if qos == 2 and state == "sent" and packet_id not in unsent:
-                assert flight.receive(packet_id, False) is flight.deliveries[packet_id]
-                flight.deliveries[packet_id].state = RELEASED
+                received = flight.receive(packet_id, False)
+                assert received is not None
+                assert received is flight.deliveries.get(packet_id)
+                received.state = RELEASED
                 model[packet_id] = (2, "released")
             case "R" if qos == 2 and state == "sent" and packet_id not in unsent:
                 flight.receive(packet_id, True)
@@ -430,7 +433,7 @@ def test_the_window_is_never_overrun_and_nothing_is_lost(window: int, steps: lis
                 model = {key: value if key in unsent else (2, "released before") for key, value in model.items()}
         while (again := flight.next_resend()) is not None:
             assert again.packet_id == unsent.pop(0)
-        assert list(flight.deliveries) == list(model)
+        assert [delivery.packet_id for delivery in flight.deliveries.in_order()] == list(model)
         assert 0 <= flight.quota <= window
 
 

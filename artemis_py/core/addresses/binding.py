@@ -65,5 +65,10 @@ class Binding:
         """Take a message that was routed here. Raises nothing: its limits were checked before it was routed."""
         raise NotImplementedError
 
+    def offer(self, message: Message) -> bool:
+        """Take a message that was sent just now, as `take`; True: it passed through, and nothing of it was kept."""
+        self.take(message)
+        return False
+
     def unbound(self) -> None:
         """Called when a binding other than a queue was unbound from its address."""

@@ -29,8 +29,12 @@ class Router:
         """Whether any of the bindings sends messages on; set by the owner of the router."""
 
     def select(self, message: Message) -> list[Binding]:
-        """Choose the bindings that get this message, each at most once."""
+        """Choose the bindings that get this message, each at most once. Do not change the list: it may be kept."""
         raise NotImplementedError
+
+    def sole(self, routing_type: int) -> Binding | None:
+        """Return the one binding that gets every message of a routing type (-1: messages without one), if any does."""
+        return None
 
     def select_special(self, message: Message) -> list[Binding]:
         """Choose those bindings among them that supersede others or take messages of any type."""

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from artemis_py.core.queues.outcomes import FAILED, RELEASED
+from artemis_py.core.queues.passing import find_passing
 from artemis_py.core.queues.reference import Reference
 from artemis_py.core.queues.settlement import give_back
 from artemis_py.core.runtime.accounts import CONSUMER_BYTES
@@ -17,6 +18,7 @@ def attach(consumer: "Consumer") -> None:
     """Attach a consumer to its queue; the session has checked the limits."""
     queue = consumer.queue
     queue.consumers.append(consumer)
+    find_passing(queue)
     queue.dispatcher.tables.occupy(CONSUMER_BYTES)
     queue.dispatch.add(consumer)
     if consumer.is_exclusive:
@@ -32,6 +34,7 @@ def detach(consumer: "Consumer", failed: bool) -> None:
     queue = consumer.queue
     consumer.is_closed = True
     queue.consumers.remove(consumer)
+    find_passing(queue)
     queue.dispatcher.tables.vacate(CONSUMER_BYTES)
     queue.dispatcher.starved.discard(consumer)
     queue.dispatch.remove(consumer)
@@ -42,7 +45,7 @@ def detach(consumer: "Consumer", failed: bool) -> None:
     if consumer.cursor is not None:
         consumer.cursor.reset()
     outstanding = sorted(consumer.unsettled(), key=_sequence_of, reverse=True)
-    consumer.outstanding = {}
+    consumer.outstanding.take_all()
     consumer.shown = {}
     if not queue.consumers:
         queue.consumer_removed_ms = queue.dispatcher.now_ms

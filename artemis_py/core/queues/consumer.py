@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from mypy_extensions import mypyc_attr
 
+from artemis_py.core.messages.message import Message
 from artemis_py.core.queues.attaching import detach
 from artemis_py.core.queues.cursors.browsing import BrowsingCursor
 from artemis_py.core.queues.cursors.cursor import Cursor
@@ -18,6 +19,7 @@ from artemis_py.core.queues.outcomes import EXPIRED as EXPIRED
 from artemis_py.core.queues.outcomes import FAILED as FAILED
 from artemis_py.core.queues.outcomes import REJECTED as REJECTED
 from artemis_py.core.queues.outcomes import RELEASED as RELEASED
+from artemis_py.core.queues.outstanding import Outstanding
 from artemis_py.core.queues.reference import Reference, Shown
 from artemis_py.core.queues.settlement import acknowledge, end_shown, give_back
 from artemis_py.core.selectors.filter import Filter
@@ -51,6 +53,19 @@ class Sink:
         `condition` is what the client is told in a protocol that has conditions; others do as if the queue were gone.
         """
         self.ended(reason)
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class PassingSink(Sink):
+    """A sink that can also take messages that no queue has held.
+
+    A queue with nothing waiting passes them on to its only consumer, if that is presettled: they need no reference, no
+    place in the backlog and no visit of the dispatcher (`passing`).
+    """
+
+    def pass_on(self, message: Message) -> bool:
+        """Write a message that was just routed; False: the queue has to take it. As `deliver`, changes no consumers."""
+        raise NotImplementedError
 
 
 class ConsumerOptions:
@@ -101,6 +116,7 @@ class Consumer:
         "is_starved",
         "mark",
         "outstanding",
+        "passing",
         "presettled",
         "priority",
         "queue",
@@ -125,6 +141,8 @@ class Consumer:
         self.priority: int = options.priority
         self.presettled: bool = options.presettled and not options.browse
         """Whether its deliveries are acknowledged when they are handed over."""
+        self.passing: PassingSink | None = sink if self.presettled and isinstance(sink, PassingSink) else None
+        """Its sink, if it may take messages that the queue does not hold."""
         self.user: str = user
         """The user of its client, for management."""
         self.cursor: Cursor | None = options.cursor
@@ -146,8 +164,8 @@ class Consumer:
         self.turns_left: int = 0
         """Those that are left of its present turn."""
         self.is_closed: bool = False
-        self.outstanding: dict[int, Reference] = {}
-        """Unsettled deliveries by sequence."""
+        self.outstanding: Outstanding = Outstanding()
+        """Unsettled deliveries."""
         self.shown: dict[int, Shown] = {}
         """Unsettled deliveries of messages that stay in the queue, by sequence."""
         self.unsettled_bytes: int = 0
@@ -187,15 +205,11 @@ class Consumer:
     def settle(self, reference: Reference, outcome: int, here: bool = True) -> None:
         """Settle a delivery with one of `outcomes`; `here` false: never deliver it to this consumer again."""
         outstanding = self.outstanding
-        sequence = reference.sequence
-        # Taken out before it is compared: one look-up, and nearly always it is this one.
-        found = outstanding.pop(sequence, None)
-        if found is not reference:
-            if found is not None:
-                outstanding[sequence] = found
+        if reference.outstanding is not outstanding:
             if isinstance(reference, Shown):
                 self._settle_shown(reference, outcome)
             return
+        outstanding.remove(reference)
         self.unsettled_bytes -= reference.message.size
         if self.is_starved:
             self.feed()
@@ -219,7 +233,7 @@ class Consumer:
 
     def unsettled(self) -> list[Reference]:
         """Return all unsettled deliveries."""
-        found = list(self.outstanding.values())
+        found = self.outstanding.all()
         if self.shown:
             found.extend(self.shown.values())
         return found
@@ -236,12 +250,12 @@ class Consumer:
 
     def relinquish(self, reference: Reference) -> None:
         """Give up a delivery without settling it; the consumer that adopts it settles it."""
-        sequence = reference.sequence
         if isinstance(reference, Shown):
-            if self.shown.get(sequence) is reference:
-                del self.shown[sequence]
+            if self.shown.get(reference.sequence) is reference:
+                del self.shown[reference.sequence]
                 self.unsettled_bytes -= reference.message.size
-        elif self.outstanding.pop(sequence, None) is not None:
+        elif reference.outstanding is self.outstanding:
+            self.outstanding.remove(reference)
             self.unsettled_bytes -= reference.message.size
 
     def adopt(self, reference: Reference) -> None:
@@ -250,7 +264,7 @@ class Consumer:
         if isinstance(reference, Shown):
             self.shown[reference.sequence] = reference
         else:
-            self.outstanding[reference.sequence] = reference
+            self.outstanding.add(reference)
         self.unsettled_bytes += reference.message.size
         if self.queue.assignment is not None:
             self.queue.assignment.adopted(self.queue, self, reference)

@@ -286,7 +286,7 @@ class Dispatch(Dispatchable):
             reference.consumer = consumer
             queue.delivering_count += 1
             if not consumer.presettled:
-                consumer.outstanding[reference.sequence] = reference
+                consumer.outstanding.add(reference)
                 consumer.unsettled_bytes += reference.message.size
         elif not consumer.is_browser:
             if consumer.presettled:

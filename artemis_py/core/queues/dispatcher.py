@@ -40,11 +40,13 @@ RESERVE_PARTS: Final = 5
 
 # What a queue may deliver in a visit even if the budget is too small for all queues: few messages where every queue
 # that became ready is served in the same iteration, and many where queues take turns, so that they go out in one write.
+# While no input waits, every queue may deliver many: those that the budget does not reach come first the next time.
 LEAST_DELIVERIES: Final = 8
 LEAST_OF_MANY: Final = 250
 
-# A queue that delivered this many in its last visit takes turns with others like it. Queues that deliver a message now
-# and then are served before all of them, however many there are.
+# A queue that delivered this many in its last visit, while input waited, takes turns with others like it: what arrives
+# meanwhile goes out in the same write. Queues that deliver a message now and then are served before all of them,
+# however many there are. While no input waits, that gains nothing, and only a queue that has still more takes turns.
 MANY: Final = 4
 
 # The least that a visit to a queue costs, in deliveries: about the cost of the write that it causes. Queues that take
@@ -192,19 +194,20 @@ class Dispatcher:
         """Run the timers that are due at `now_ms`."""
         self.timers.run(self.now_ms)
 
-    def run(self, budget: int = 1000) -> bool:
+    def run(self, budget: int = 1000, is_busy: bool = True) -> bool:
         """Let every ready queue deliver, at most `budget` messages in all, then do a slice of background work.
 
-        Returns True if some queue had to stop early, or if there is more work.
+        `is_busy`: more input waits, so deliveries may wait a little to be written together. Returns True if some queue
+        had to stop early, or if there is more work.
         """
-        self._dispatch(budget)
+        self._dispatch(budget, is_busy)
         if self.slices.has_work:
             self.slices.run()
         if self.turn_listener is not None and self.turn_listener.turn_ended():
             return True
         return len(self.ready) > 0 or len(self._again) > 0 or self.slices.has_work
 
-    def _dispatch(self, budget: int) -> None:
+    def _dispatch(self, budget: int, is_busy: bool) -> None:
         if self.starved and not self.account.is_tight:
             starved, self.starved = self.starved, set()
             for consumer in starved:
@@ -215,7 +218,8 @@ class Dispatcher:
         if count == 0:
             return
         self.ready = []
-        share = max(budget // count, LEAST_DELIVERIES)
+        share = max(budget // count, LEAST_DELIVERIES if is_busy else LEAST_OF_MANY)
+        many = MANY if is_busy else LEAST_OF_MANY
         # Queues with little to deliver do not wait for those with much, nor do the latter wait forever.
         kept = budget >> 1 if again else 0
         index = 0
@@ -226,22 +230,23 @@ class Dispatcher:
                 if queue.is_greedy:
                     again.append(queue)
                 else:
-                    budget -= max(self._serve(queue, min(share, budget - kept)), VISIT)
+                    budget -= max(self._serve(queue, min(share, budget - kept), many), VISIT)
             count = len(again)
             while count > 0 and budget > 0:
                 queue = again.popleft()
-                budget -= max(self._serve(queue, min(max(budget // count, LEAST_OF_MANY), budget)), VISIT_OF_MANY)
+                share = min(max(budget // count, LEAST_OF_MANY), budget)
+                budget -= max(self._serve(queue, share, many), VISIT_OF_MANY)
                 count -= 1
         finally:
             # A queue that was not visited goes first in the next iteration, even if a sink failed.
             if index < len(fresh):
                 self.ready = fresh[index:] + self.ready
 
-    def _serve(self, queue: Dispatchable, share: int) -> int:
-        """Let a queue deliver; return how many messages it delivered."""
+    def _serve(self, queue: Dispatchable, share: int, many: int) -> int:
+        """Let a queue deliver; return how many messages it delivered; `many` of them make it take turns."""
         queue.is_ready = False
         delivered = queue.deliver(share)
-        queue.is_greedy = delivered >= min(share, MANY)
+        queue.is_greedy = delivered >= min(share, many)
         if queue.watcher is not None:
             queue.watcher.changed()
         return delivered

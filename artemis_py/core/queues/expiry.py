@@ -93,7 +93,7 @@ class Expiry:
         for aside in queue.aside.values():
             earliest = _earlier(earliest, aside)
         for consumer in queue.consumers + queue.holders:
-            for delivered in consumer.outstanding.values():
+            for delivered in consumer.outstanding.all():
                 earliest = _earlier(earliest, delivered)
         self._earliest_ms = earliest
         return count

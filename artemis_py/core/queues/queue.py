@@ -8,6 +8,7 @@ from artemis_py.core.addresses.address import Address
 from artemis_py.core.addresses.binding import Binding
 from artemis_py.core.messages.message import LATEST_MS, Message
 from artemis_py.core.names.routing_type import RoutingType
+from artemis_py.core.queues.arrival import Arrival
 from artemis_py.core.queues.attaching import detach
 from artemis_py.core.queues.backlog import Backlog
 from artemis_py.core.queues.bulk import take_out
@@ -16,6 +17,7 @@ from artemis_py.core.queues.dispatch import Dispatch
 from artemis_py.core.queues.dispatcher import Dispatcher
 from artemis_py.core.queues.expiry import Expiry
 from artemis_py.core.queues.page import SCHEDULED_RANK
+from artemis_py.core.queues.passing import pass_on
 from artemis_py.core.queues.reference import GONE, PRIORITIES, Reference, hold
 from artemis_py.core.queues.routing_services import RoutingServices
 from artemis_py.core.queues.rules.assignment import Assignment
@@ -70,6 +72,8 @@ class Queue(Binding):
         self.consumers: list[Consumer] = []
         self.holders: list[Consumer] = []
         """Consumers that get no more messages, but whose clients may still settle their deliveries."""
+        self.passing: Consumer | None = None
+        """The only consumer, if messages may be passed on to it that this queue never holds (`passing`)."""
         self.entry: Entry | None = None
         """The rule for incoming messages; None for most queues."""
         self.guard: Guard | None = None
@@ -172,6 +176,13 @@ class Queue(Binding):
 
     # -- in --------------------------------------------------------------------------------------------------
 
+    def offer(self, message: Message) -> bool:
+        """Take a message that was sent just now; True: it passed through to the only consumer (`passing`)."""
+        if self.passing is not None and pass_on(self, message):
+            return True
+        self.take(message)
+        return False
+
     def take(self, message: Message) -> None:
         """Take a message that was routed here.
 
@@ -263,6 +274,40 @@ class Queue(Binding):
         else:
             self.backlog.restore(PRIORITIES - 1 - rank, count, size_bytes)
             shrink_soon(self)
+
+    @property
+    def takes_ranges(self) -> bool:
+        """Whether `expect` may be used: stored messages need not be examined before they are in the queue."""
+        return (
+            self.is_stored
+            and self.dispatcher.stores
+            and self.enabled
+            and not self.purge_on_no_consumers
+            and self.filter is None
+            and self.entry is None
+            and self.guard is None
+            and self.history_ids is None
+            and not self.is_deleted
+        )
+
+    def expect(self, priority: int, count: int, size_bytes: int) -> Arrival:
+        """Take durable messages of one priority that the caller has the store move here (`Storage.move`).
+
+        They have no delivery time, no expiry and no group.
+        """
+        arrival = Arrival(self, priority, self.next_sequence, count, size_bytes)
+        self.messages_added += count
+        self.next_sequence += count
+        if self.next_sequence > self.sequence_limit:
+            self.reserve_sequences()
+        self.backlog.expect(arrival)
+        return arrival
+
+    def arrived(self, arrival: Arrival) -> None:
+        """Note that messages that were expected can be read from the storage now."""
+        self.backlog.arrived(arrival)
+        self.dispatch.mark_ready()
+        arrival.arrive()
 
     def committed(self, reference: Reference) -> None:
         """Note that a COLD reference can be read from the storage now; see `Storage.put`."""

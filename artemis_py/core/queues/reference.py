@@ -10,6 +10,7 @@ from artemis_py.core.messages.message import Message
 if TYPE_CHECKING:
     from artemis_py.core.queues.consumer import Consumer
     from artemis_py.core.queues.cursors.list_cursor import ListCursor
+    from artemis_py.core.queues.outstanding import Outstanding
     from artemis_py.core.queues.queue import Queue
 
 PRIORITIES: Final = 10
@@ -55,7 +56,7 @@ class Reference:
     """One message in one queue."""
 
     __slots__ = ("batch", "consumer", "cursors", "delivery_count", "handle", "hidden_from", "key", "message", "next",
-                 "previous", "queue", "sequence", "state", "was_acquired")  # fmt: skip
+                 "outstanding", "previous", "queue", "sequence", "state", "was_acquired")  # fmt: skip
 
     def __init__(self, message: Message, queue: "Queue", handle: int = 0) -> None:
         self.message: Message = message
@@ -74,6 +75,8 @@ class Reference:
         self.state: int = WAITING
         self.previous: Reference | None = None
         self.next: Reference | None = None
+        self.outstanding: Outstanding | None = None
+        """The unsettled deliveries that it is one of."""
         self.consumer: Consumer | None = None
         """The consumer that has it while it is delivered or claimed."""
         self.cursors: set[ListCursor] | None = None

@@ -9,6 +9,9 @@ from typing import Final
 UNLIMITED: Final = 1 << 60
 """More work than a broker ever does. Compiled code compares numbers below 2 ** 62 without making an object."""
 
+PASSED_SHIFT: Final = 3
+"""2 ** PASSED_SHIFT messages that queues pass on, and do not hold, count as one unit."""
+
 # Units of work that is done once for a name; measured with `benchmarks/fairness.py`.
 ADDRESS_UNITS: Final = 10
 """Creating or deleting an address."""

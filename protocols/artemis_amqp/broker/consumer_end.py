@@ -161,7 +161,7 @@ class ConsumerEnd(LinkEnd):
         if suspended.queue is subscription.queue:
             known = self.attach.unsettled or {}
             for tag, reference in suspended.unsettled.items():
-                if tag in known and suspended.holder.outstanding.get(reference.sequence) is reference:
+                if tag in known and reference.outstanding is suspended.holder.outstanding:
                     suspended.holder.relinquish(reference)
                     resumed[tag] = reference
         suspended.give_back()

@@ -311,14 +311,14 @@ class OutgoingLink(SenderLinkHandler):
         """Settle a delivery with the client's outcome; False if that ended the link."""
         outcome, here = self._outcome(state)
         if type(state) is Modified and state.message_annotations:
-            if consumer.outstanding.get(reference.sequence) is reference:
+            if reference.outstanding is consumer.outstanding:
                 try:
                     reference.queue.amend(reference, amended(reference.message, state.message_annotations))
                 except LimitExceeded as error:
                     self._handler.links.detach(self._link, errors.to_amqp(error))
                     return False
         elif type(state) is Rejected and state.error is not None and outcome == REJECTED:
-            if consumer.outstanding.get(reference.sequence) is reference:
+            if reference.outstanding is consumer.outstanding:
                 said = state.error
                 text = f"{said.condition}: {said.description}" if said.description else str(said.condition)
                 message = reference.message

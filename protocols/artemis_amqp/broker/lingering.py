@@ -85,7 +85,7 @@ class Lingering(SenderLinkHandler):
         terminus = self._terminus
         assert isinstance(token, Reference)
         self._outgoing.on_disposition(link, delivery_id, token, state, settled)
-        if not terminus.holder.outstanding and not link.unsettled:
+        if not terminus.holder.outstanding.count and not link.unsettled:
             self._handler.manager.termini.drop(self._key)
 
     def session_ended(self, failed: bool) -> None:
@@ -96,7 +96,7 @@ class Lingering(SenderLinkHandler):
             return
         terminus.failed = failed
         timeout_s = resumption_timeout_s(self._source)
-        if timeout_s == 0 or is_consumed(terminus) or not terminus.holder.outstanding:
+        if timeout_s == 0 or is_consumed(terminus) or not terminus.holder.outstanding.count:
             termini.drop(self._key)
             return
         terminus.cut = None

@@ -62,8 +62,7 @@ class SuspendedSource:
         holder.is_closed = True
         if holder in self.queue.holders:
             self.queue.holders.remove(holder)
-        outstanding = sorted(holder.outstanding.values(), key=_sequence_of, reverse=True)
-        holder.outstanding = {}
+        outstanding = sorted(holder.outstanding.take_all(), key=_sequence_of, reverse=True)
         # Newest first: each finds its place at the head at once.
         for reference in outstanding:
             self.queue.give_back(reference, FAILED if self.failed else RELEASED)
@@ -79,7 +78,7 @@ def _holder(consumer: Consumer, unsettled: dict[bytes, Reference], sink: Sink) -
     holder = Consumer(consumer.id, consumer.queue, sink, options, consumer.user)
     consumer.queue.holders.append(holder)
     for reference in unsettled.values():
-        if consumer.outstanding.get(reference.sequence) is reference:
+        if reference.outstanding is consumer.outstanding:
             consumer.relinquish(reference)
             holder.adopt(reference)
         elif reference.state == CLAIMED and reference.consumer is consumer:

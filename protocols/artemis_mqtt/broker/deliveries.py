@@ -10,11 +10,6 @@ from typing import TYPE_CHECKING, Final
 
 from artemis_mqtt.broker.format import (
     FOREIGN_FLAGS,
-    KEYED,
-    PACKET_V3,
-    PACKET_V3_RETAINED,
-    PACKET_V5,
-    PACKET_V5_RETAINED,
     QOS_MASK,
     RETAIN,
     RETAINED_COPY,
@@ -22,10 +17,11 @@ from artemis_mqtt.broker.format import (
     converted,
     marked,
 )
-from artemis_mqtt.engine.flight import SENT, Delivery, OutgoingFlight
-from artemis_mqtt.engine.publish import encode_publish, expiry_property
+from artemis_mqtt.engine.delivery import Delivery
+from artemis_mqtt.engine.flight import SENT, OutgoingFlight
+from artemis_mqtt.engine.publish import expiry_property
 from artemis_py.core.messages.message import ROUTING_KEY, Message
-from artemis_py.core.queues.consumer import ACCEPTED, REJECTED, RELEASED, Consumer, Sink
+from artemis_py.core.queues.consumer import ACCEPTED, REJECTED, RELEASED, Consumer, PassingSink
 from artemis_py.core.queues.dispatcher import Dispatcher
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.queues.reference import DELIVERING, Reference
@@ -54,16 +50,27 @@ BORROWED: Final = "borrowed"
 UNLIMITED_CREDIT: Final = 1 << 60
 
 
-class Sent:
-    """The token of an engine's `Delivery`: the message and subscription that it is under way for."""
+class Sent(Delivery):
+    """A delivery of the engine, with the message and the subscription that it is under way for."""
 
     __slots__ = ("is_stored", "mark", "order", "reference", "subscription", "was_sent")
 
-    def __init__(self, reference: Reference | None, subscription: "Subscription", order: int) -> None:
+    def __init__(
+        self,
+        reference: Reference | None,
+        subscription: "Subscription",
+        order: int,
+        qos: int,
+        packet_id: int = 0,
+        state: int = SENT,
+        is_counted: bool = True,
+    ) -> None:
+        super().__init__(packet_id, qos, state, None, is_counted)
         self.reference: Reference | None = reference
         """Reference to the message; None after a restart, until the queue hands it over again."""
         self.subscription: Subscription = subscription
         self.order: int = order
+        """Place in the order of sending, as the store keeps it."""
         self.was_sent: bool = False
         """Whether the client may have seen it."""
         self.mark: str | None = None
@@ -73,12 +80,11 @@ class Sent:
 
 
 def sent(delivery: Delivery) -> Sent | None:
-    """Return the token of a delivery; None: it is only an identifier that is to be released."""
-    token = delivery.token
-    return token if isinstance(token, Sent) else None
+    """Return a delivery of a message; None: it is only an identifier that is to be released."""
+    return delivery if isinstance(delivery, Sent) else None
 
 
-class Subscription(Sink):
+class Subscription(PassingSink):
     """A topic filter of a session, and the queue that collects for it."""
 
     def __init__(
@@ -151,7 +157,7 @@ class Subscription(Sink):
                     return
             if consumer.mark is not None:
                 annotations = marked(annotations, consumer.mark)
-            if not outlet.send_at_most_once(self, message, annotations, payload, consumer.mark is None):
+            if not outlet.send_at_most_once(self, message, annotations, payload):
                 outlet.unreadable(self, reference)
             if not consumer.presettled:
                 consumer.settle(reference, ACCEPTED)
@@ -162,6 +168,15 @@ class Subscription(Sink):
         if not outlet.send(self, reference, qos) or not outlet.can_go_on():
             consumer.blocked = True
             outlet.blocked.append(self)
+
+    def pass_on(self, message: Message) -> bool:
+        """Write a PUBLISH of QoS 0 without a delivery, unless anything about it is unusual."""
+        outlet = self.outlet
+        if outlet is None or message.format is not outlet.format:
+            return False
+        if (self.is_wild and outlet.is_checked) or (outlet.claims and self.kind == SHARED):
+            return False
+        return outlet.engine.can_send and outlet.send_at_most_once(self, message, message.annotations, message.data)
 
     def _is_claimed(self, claims: dict[tuple[int, int], Delivery], consumer: Consumer, reference: Reference) -> bool:
         """Tell whether another member of the group began with this message before a restart [MQTT-4.8.2-4].
@@ -187,8 +202,8 @@ class Subscription(Sink):
             token.was_sent = True
             if owner.consumer is not None and owner.outlet is not None:
                 owner.consumer.adopt(reference)
-                if delivery.is_counted:
-                    owner.outlet.write(delivery.packet_id, delivery.qos, token)
+                if token.is_counted:
+                    owner.outlet.write(token)
         return True
 
     def _drop(self, consumer: Consumer, reference: Reference) -> None:
@@ -274,46 +289,16 @@ class Outlet:
         return self.topic_field(message.address)
 
     def send_at_most_once(
-        self, subscription: Subscription, message: Message, annotations: bytes, payload: bytes, is_usual: bool
+        self, subscription: Subscription, message: Message, annotations: bytes, payload: bytes
     ) -> bool:
-        """Send with QoS 0; False: the topic cannot be sent. A message that is too large for the client is left out.
-
-        `is_usual`: whether others may get the same octets.
-        """
-        retain = self._retain(subscription, message, annotations)
-        if (
-            is_usual
-            and message.references > 1
-            and not message.expires_ms
-            and not subscription.identifier
-            and message.large is None
-            and (message.format is self.format or message.view_cache is not None)
-        ):
-            # A fan-out: the same octets for everybody with this version and retain flag.
-            if self.is_v5:
-                key = PACKET_V5_RETAINED if retain else PACKET_V5
-            else:
-                key = PACKET_V3_RETAINED if retain else PACKET_V3
-            encodings = message.encodings
-            if encodings is None:
-                encodings = message.encodings = {}
-            if subscription.has_keys:
-                key = KEYED[key]
-            packet = encodings.get(key)
-            if packet is None:
-                field = self.topic_field_of(subscription, message)
-                if not field:
-                    return False
-                packet = encode_publish(self.is_v5, field, payload, 0, retain, False, 0, annotations[1:])
-                encodings[key] = packet
-            self.writer.send_encoded(packet)
-            return True
+        """Send with QoS 0; False: the topic cannot be sent. A message that is too large for the client is left out."""
         if subscription.has_keys:
             field = self.topic_field_of(subscription, message)
         else:
             field = self.topic_field(message.address)
         if not field:
             return False
+        retain = self._retain(subscription, message, annotations)
         self.writer.send(field, payload, 0, retain, False, 0, self._properties(subscription, message, annotations))
         return True
 
@@ -322,9 +307,9 @@ class Outlet:
         session = self.session
         awaited = session.awaited
         if awaited:
-            delivery = awaited.pop((reference.queue.id, reference.sequence), None)
-            if delivery is not None:
-                self._take_up(delivery, reference)
+            earlier = awaited.pop((reference.queue.id, reference.sequence), None)
+            if earlier is not None:
+                self._take_up(earlier, reference)
                 return True
         outgoing = self.outgoing
         if self.waiting or not outgoing.can_send:
@@ -333,22 +318,22 @@ class Outlet:
         if self.engine.is_halted:
             # Its acknowledgement has to be read.
             self.handler.read_on()
-        token = Sent(reference, subscription, session.next_order())
+        delivery = Sent(reference, subscription, session.next_order(), qos)
         if subscription.consumer is not None:
-            token.mark = subscription.consumer.mark
-        packet_id = outgoing.add(qos, token)
+            delivery.mark = subscription.consumer.mark
+        outgoing.take(delivery)
         if qos == 2 and self.stores and reference.handle:
-            token.is_stored = False
-            session.save_outgoing(packet_id, SENT, token)
-            self.unstored.append(outgoing.deliveries[packet_id])
+            delivery.is_stored = False
+            session.save_outgoing(delivery.packet_id, SENT, delivery)
+            self.unstored.append(delivery)
             self.handler.wake()
         else:
-            self.write(packet_id, qos, token)
+            self.write(delivery)
         return True
 
-    def write(self, packet_id: int, qos: int, token: Sent) -> None:
+    def write(self, delivery: Sent) -> None:
         """Send a delivery that has its packet identifier, also again."""
-        reference = token.reference
+        reference = delivery.reference
         assert reference is not None
         message = reference.message
         annotations: bytes
@@ -361,11 +346,11 @@ class Outlet:
                 annotations, payload = converted(message, self.format.syntax)
             except (ProtocolError, StoreError) as error:
                 self.unconverted(reference, error)
-                self._give_up(packet_id, qos, reference, REJECTED)
+                self._give_up(delivery, reference, REJECTED)
                 return
-        if token.mark is not None:
-            annotations = marked(annotations, token.mark)
-        subscription = token.subscription
+        if delivery.mark is not None:
+            annotations = marked(annotations, delivery.mark)
+        subscription = delivery.subscription
         if subscription.has_keys:
             field = self.topic_field_of(subscription, message)
         else:
@@ -373,23 +358,23 @@ class Outlet:
         if field and self.writer.send(
             field,
             payload,
-            qos,
+            delivery.qos,
             self._retain(subscription, message, annotations),
-            token.was_sent,
-            packet_id,
+            delivery.was_sent,
+            delivery.packet_id,
             self._properties(subscription, message, annotations),
         ):
-            token.was_sent = True
+            delivery.was_sent = True
             return
         # Too large for the client, or no topic: it counts as delivered [MQTT-3.1.2-25].
         self.unreadable(subscription, reference)
-        self._give_up(packet_id, qos, reference, ACCEPTED)
+        self._give_up(delivery, reference, ACCEPTED)
 
-    def _give_up(self, packet_id: int, qos: int, reference: Reference, outcome: int) -> None:
+    def _give_up(self, delivery: Sent, reference: Reference, outcome: int) -> None:
         """End a delivery that cannot be sent after all."""
-        self.outgoing.drop(packet_id)
-        if qos == 2:
-            self.session.forget_outgoing(packet_id)
+        self.outgoing.drop(delivery.packet_id)
+        if delivery.qos == 2:
+            self.session.forget_outgoing(delivery.packet_id)
         consumer = reference.consumer
         if consumer is not None:
             consumer.settle(reference, outcome)
@@ -464,7 +449,7 @@ class Outlet:
             # There was a restart since: the queue hands the message over in its order.
             return
         if token.is_stored:
-            self.write(delivery.packet_id, delivery.qos, token)
+            self.write(token)
         else:
             self.unstored.append(delivery)
 
@@ -474,7 +459,7 @@ class Outlet:
         assert token is not None
         token.reference = reference
         token.was_sent = True
-        self.write(delivery.packet_id, delivery.qos, token)
+        self.write(token)
 
     def stored(self, deliveries: list[Delivery]) -> None:
         """Send deliveries whose records are durable now."""
@@ -483,7 +468,7 @@ class Outlet:
             assert token is not None
             token.is_stored = True
             if self.outgoing.deliveries.get(delivery.packet_id) is delivery and token.reference is not None:
-                self.write(delivery.packet_id, delivery.qos, token)
+                self.write(token)
 
     def queue_gone(self, subscription: Subscription, reason: str) -> None:
         """Tell the client that the queue of a subscription was deleted."""

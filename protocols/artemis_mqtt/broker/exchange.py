@@ -17,7 +17,7 @@ from artemis_mqtt.broker.session import ClientSession
 from artemis_mqtt.engine import packets, reasons
 from artemis_mqtt.engine.acknowledgements import PendingAcks
 from artemis_mqtt.engine.connection import MqttConnection
-from artemis_mqtt.engine.flight import Delivery
+from artemis_mqtt.engine.delivery import Delivery
 from artemis_mqtt.engine.handler import MessageHandler
 from artemis_py.core.addresses.address import Address
 from artemis_py.core.queues.consumer import ACCEPTED, REJECTED
@@ -144,7 +144,7 @@ class Exchange(MessageHandler):
         A client that owes us acknowledgements is still read: they arrive behind its messages, and may free the
         memory. Beyond the last limit it is refused like any client.
         """
-        if self._full is None and not self.outgoing.deliveries:
+        if self._full is None and self.outgoing.deliveries.count == 0:
             self._full = full
             self._engine.halt()
             self._handler.context.read(False)

@@ -45,16 +45,9 @@ GROUP_ID: Final = "JMSXGroupID"
 GROUP_SEQUENCE: Final = "JMSXGroupSeq"
 GROUP_ID_OCTETS: Final = GROUP_ID.encode()
 
-# What this package keeps in `Message.encodings`, so that it is made once for all receivers: a message of another
-# protocol as MQTT, and whole PUBLISH packets of QoS 0, the same octets for clients of one version and retain flag.
+# What this package keeps in `Message.encodings`, made once for all receivers: a message of another protocol as MQTT.
 ANNOTATIONS: Final = "MQTT annotations"
 PAYLOAD: Final = "MQTT"
-PACKET_V3: Final = "MQTT3"
-PACKET_V3_RETAINED: Final = "MQTT3R"
-PACKET_V5: Final = "MQTT5"
-PACKET_V5_RETAINED: Final = "MQTT5R"
-KEYED: Final = {key: f"{key} by key" for key in (PACKET_V3, PACKET_V3_RETAINED, PACKET_V5, PACKET_V5_RETAINED)}
-"""The same for subscriptions whose topics are routing keys: their packets have other topics."""
 
 
 class MqttFormat:

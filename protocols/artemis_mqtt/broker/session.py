@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 from artemis_mqtt.broker.deliveries import Sent, Subscription, sent
 from artemis_mqtt.broker.records import Records, SessionRecord, StoredWill, SubscriptionRecord
-from artemis_mqtt.engine.flight import RECEIVED, RELEASED, Delivery, IncomingFlight, OutgoingFlight
+from artemis_mqtt.engine.delivery import Delivery
+from artemis_mqtt.engine.flight import RECEIVED, RELEASED, IncomingFlight, OutgoingFlight
 from artemis_py.core.queues.consumer import ACCEPTED
 from artemis_py.core.queues.storage import RecordStorage
 from artemis_py.core.runtime.accounts import NAME_FACTOR, MemoryAccount
@@ -158,7 +159,7 @@ class ClientSession:
         if self.is_stored:
             for packet_id in self.incoming.received:
                 self.records.forget_incoming(packet_id)
-            for delivery in self.outgoing.deliveries.values():
+            for delivery in self.outgoing.deliveries.in_order():
                 if delivery.qos == 2:
                     self.records.forget_outgoing(delivery.packet_id)
 
@@ -200,4 +201,4 @@ class ClientSession:
 
     def releases(self) -> list[Delivery]:
         """Return deliveries whose PUBREL had no durable record yet when the connection ended."""
-        return [delivery for delivery in self.outgoing.deliveries.values() if delivery.state == RECEIVED]
+        return [delivery for delivery in self.outgoing.deliveries.in_order() if delivery.state == RECEIVED]

@@ -11,7 +11,8 @@ from artemis_mqtt.broker.publishing import Publisher
 from artemis_mqtt.broker.records import StoredSession, SubscriptionRecord
 from artemis_mqtt.broker.session import NEVER, ClientSession
 from artemis_mqtt.broker.subscriptions import give_back, suspend, unsubscribe
-from artemis_mqtt.engine.flight import RELEASED, SENT, Delivery, IncomingFlight
+from artemis_mqtt.engine.delivery import Delivery
+from artemis_mqtt.engine.flight import RELEASED, SENT, IncomingFlight
 from artemis_mqtt.engine.publish import subscription_identifier_property
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.runtime.access import Subject
@@ -287,13 +288,15 @@ class Sessions:
         for each in outgoing:
             owner = by_queue.get(each.queue_id)
             state = each.state
-            token = None if owner is None else Sent(None, owner, each.order)
-            if token is None:
+            delivery: Delivery
+            if owner is None:
                 # Its queue is gone, and the message with it: PUBREL has the client forget the identifier.
                 state = RELEASED
-            session.outgoing.restore(each.packet_id, 2, state, token)
+                delivery = Delivery(each.packet_id, 2, state, None, False)
+            else:
+                delivery = Sent(None, owner, each.order, 2, each.packet_id, state, False)
+            session.outgoing.restore(delivery)
             if state == SENT:
-                delivery: Delivery = session.outgoing.deliveries[each.packet_id]
                 session.awaited[(each.queue_id, each.sequence)] = delivery
                 if owner is not None and owner.kind == SHARED:
                     self.claims[(each.queue_id, each.sequence)] = delivery

@@ -185,7 +185,7 @@ def attach(subscription: Subscription, outlet: Outlet, core: Session) -> None:
 def under_way(session: ClientSession) -> dict[Subscription, list[Reference]]:
     """Return the unsettled deliveries of a session, by subscription."""
     found: dict[Subscription, list[Reference]] = {}
-    for delivery in session.outgoing.deliveries.values():
+    for delivery in session.outgoing.deliveries.in_order():
         token = sent(delivery)
         if token is not None and token.reference is not None:
             found.setdefault(token.subscription, []).append(token.reference)
@@ -215,7 +215,7 @@ def suspend(session: ClientSession) -> None:
     For a shared subscription it keeps only QoS 2 [MQTT-4.8.2-4]; other members of the group get the rest.
     """
     outgoing = session.outgoing
-    for delivery in list(outgoing.deliveries.values()):
+    for delivery in outgoing.deliveries.in_order():
         token = sent(delivery)
         if token is None or token.reference is None:
             continue
@@ -261,7 +261,7 @@ def unsubscribe(sessions: "Sessions", subscription: Subscription, core: Session 
 def abandon(subscription: Subscription) -> None:
     """Drop deliveries under way that must not be sent again: the client may not have them any more, or is gone."""
     session = subscription.session
-    for delivery in list(session.outgoing.deliveries.values()):
+    for delivery in session.outgoing.deliveries.in_order():
         token = sent(delivery)
         if token is not None and token.subscription is subscription and delivery.state == SENT:
             session.outgoing.drop(delivery.packet_id)
@@ -279,12 +279,12 @@ def give_back(session: ClientSession) -> None:
 
     A message that a member of a group may have seen goes to no other member [MQTT-4.8.2-5]: it becomes a dead letter.
     """
-    for delivery in session.outgoing.deliveries.values():
+    for delivery in session.outgoing.deliveries.in_order():
         token = sent(delivery)
         if token is not None and token.reference is not None:
             reference = token.reference
             consumer = reference.consumer
-            if consumer is not None and reference.sequence not in consumer.outstanding:
+            if consumer is not None and reference.outstanding is not consumer.outstanding:
                 is_seen = token.was_sent and token.subscription.kind == SHARED
                 reference.queue.give_back(reference, REJECTED if is_seen else RELEASED)
             token.reference = None

@@ -11,8 +11,9 @@ from typing import Final
 
 from artemis_mqtt.engine import reasons
 from artemis_mqtt.engine.codec import read_ack
+from artemis_mqtt.engine.delivery import Delivery
 from artemis_mqtt.engine.fields import ONE_BYTE
-from artemis_mqtt.engine.flight import RECEIVED, RELEASED, Delivery, OutgoingFlight
+from artemis_mqtt.engine.flight import RECEIVED, RELEASED, OutgoingFlight
 from artemis_mqtt.engine.handler import MessageHandler
 from artemis_mqtt.engine.packets import MQTT_3_1, MQTT_5
 from artemis_mqtt.engine.publish_reader import PublishReader
@@ -131,7 +132,7 @@ class Acknowledgements:
 
     def resend_pubrels(self) -> None:
         """Send again what an earlier connection sent and the client did not answer [MQTT-4.4.0-1]."""
-        for delivery in self.outgoing.deliveries.values():
+        for delivery in self.outgoing.deliveries.in_order():
             if delivery.state == RELEASED:
                 self._write(PUBREL_HEAD, delivery.packet_id, 0)
 

@@ -26,8 +26,9 @@ from artemis_mqtt.engine.codec import (
     without_texts,
     write_packet,
 )
+from artemis_mqtt.engine.delivery import MAX_PACKET_ID
 from artemis_mqtt.engine.fields import read_varint
-from artemis_mqtt.engine.flight import MAX_PACKET_ID, IncomingFlight, OutgoingFlight
+from artemis_mqtt.engine.flight import IncomingFlight, OutgoingFlight
 from artemis_mqtt.engine.handler import MessageHandler, MqttHandler
 from artemis_mqtt.engine.limits import LOGIN_BUFFER_BYTES, ConnectionLimits
 from artemis_mqtt.engine.packets import (

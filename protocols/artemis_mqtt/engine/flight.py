@@ -10,9 +10,8 @@ They know no packets: `connection` asks them what an arriving identifier means.
 
 from typing import Final
 
+from artemis_mqtt.engine.delivery import MAX_PACKET_ID, Delivery, DeliveryTable
 from artemis_mqtt.engine.reasons import protocol_error
-
-MAX_PACKET_ID: Final = 65535
 
 # States of an outgoing delivery.
 SENT: Final = 0
@@ -21,21 +20,6 @@ RECEIVED: Final = 1
 """QoS 2: PUBREC arrived; PUBREL is not sent yet (the handler waits for its store)."""
 RELEASED: Final = 2
 """QoS 2: PUBREL went out; a lost connection sends that again."""
-
-
-class Delivery:
-    """An outgoing message of QoS 1 or 2 on its way."""
-
-    __slots__ = ("is_counted", "packet_id", "qos", "state", "token")
-
-    def __init__(self, packet_id: int, qos: int, state: int, token: object, is_counted: bool) -> None:
-        self.packet_id: int = packet_id
-        self.qos: int = qos
-        self.state: int = state
-        self.token: object = token
-        """The handler's own; the engine only carries it."""
-        self.is_counted: bool = is_counted
-        """Whether its PUBLISH was sent on this connection; it uses one of the window until the delivery is over."""
 
 
 class IncomingFlight:
@@ -55,8 +39,7 @@ class OutgoingFlight:
     __slots__ = ("_last_id", "_resend", "deliveries", "quota", "was_exhausted", "window")
 
     def __init__(self) -> None:
-        self.deliveries: dict[int, Delivery] = {}
-        """Deliveries by packet identifier, in sending order."""
+        self.deliveries: DeliveryTable = DeliveryTable()
         self.window: int = MAX_PACKET_ID
         """Unacknowledged messages that the client accepts: its Receive Maximum, or our limit if that is lower."""
         self.quota: int = MAX_PACKET_ID
@@ -70,33 +53,32 @@ class OutgoingFlight:
     @property
     def can_send(self) -> bool:
         """Whether `add` will find an identifier: the window is open, and what is to be sent again has been."""
-        return self.quota > 0 and not self._resend and len(self.deliveries) < MAX_PACKET_ID
+        return self.quota > 0 and not self._resend and self.deliveries.count < MAX_PACKET_ID
 
     def add(self, qos: int, token: object) -> int:
         """Take a packet identifier for a new message, and one of the window; 0 if `can_send` is false."""
-        deliveries = self.deliveries
-        if self.quota <= 1 or self._resend or len(deliveries) >= MAX_PACKET_ID:
-            self.was_exhausted = True
-            if self.quota <= 0 or self._resend or len(deliveries) >= MAX_PACKET_ID:
-                return 0
-        packet_id = self._last_id
-        while True:
-            packet_id = packet_id + 1 if packet_id < MAX_PACKET_ID else 1
-            if packet_id not in deliveries:
-                break
-        self._last_id = packet_id
-        self.quota -= 1
-        deliveries[packet_id] = Delivery(packet_id, qos, SENT, token, True)
-        return packet_id
+        delivery = Delivery(0, qos, SENT, token, True)
+        return delivery.packet_id if self.take(delivery) else 0
 
-    def restore(self, packet_id: int, qos: int, state: int, token: object) -> None:
-        """Take up a delivery that a store remembered; before `begin`, in sending order.
+    def take(self, delivery: Delivery) -> bool:
+        """Give a new delivery a packet identifier, and one of the window; False if `can_send` is false."""
+        deliveries = self.deliveries
+        if self.quota <= 1 or self._resend or deliveries.count >= MAX_PACKET_ID:
+            self.was_exhausted = True
+            if self.quota <= 0 or self._resend or deliveries.count >= MAX_PACKET_ID:
+                return False
+        delivery.packet_id = self._last_id = deliveries.next_free(self._last_id)
+        self.quota -= 1
+        deliveries.put(delivery)
+        return True
+
+    def restore(self, delivery: Delivery) -> None:
+        """Take up a delivery that a store remembered, with its identifier; before `begin`, in sending order.
 
         SENT if the store knows nothing of its PUBREC, else RELEASED.
         """
-        self.deliveries[packet_id] = Delivery(packet_id, qos, state, token, False)
-        if packet_id > self._last_id:
-            self._last_id = packet_id
+        self.deliveries.put(delivery)
+        self._last_id = max(self._last_id, delivery.packet_id)
 
     def begin(self, window: int) -> None:
         """Start a connection: whatever is SENT is to be sent again [MQTT-4.4.0-1]. `accept` calls this.
@@ -105,7 +87,7 @@ class OutgoingFlight:
         """
         self.window = self.quota = window
         self._resend = []
-        for delivery in reversed(list(self.deliveries.values())):
+        for delivery in reversed(self.deliveries.in_order()):
             delivery.is_counted = False
             if delivery.state == SENT:
                 self._resend.append(delivery)
@@ -135,7 +117,7 @@ class OutgoingFlight:
             self._end(delivery)
 
     def _end(self, delivery: Delivery) -> None:
-        del self.deliveries[delivery.packet_id]
+        self.deliveries.remove(delivery)
         if delivery.is_counted:
             self.quota += 1
 

@@ -2,7 +2,8 @@
 
 from mypy_extensions import mypyc_attr
 
-from artemis_mqtt.engine.flight import Delivery, IncomingFlight, OutgoingFlight
+from artemis_mqtt.engine.delivery import Delivery
+from artemis_mqtt.engine.flight import IncomingFlight, OutgoingFlight
 from artemis_mqtt.engine.packets import Auth, Connect, Disconnect, Subscribe, Unsubscribe
 
 

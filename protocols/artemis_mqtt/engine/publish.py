@@ -113,33 +113,13 @@ def alias_property(alias: int) -> bytes:
     return _ALIAS.pack(_TOPIC_ALIAS, alias)
 
 
-def publish_head(
-    is_v5: bool,
-    topic_field: bytes,
-    payload_size: int,
-    qos: int,
-    retain: bool,
-    dup: bool,
-    packet_id: int,
-    properties: bytes,
-) -> bytes:
-    """Encode everything of a PUBLISH before its payload."""
-    head = topic_field
-    if qos:
-        head += ONE_BYTE[packet_id >> 8] + ONE_BYTE[packet_id & 0xFF]
-    if is_v5:
-        head += write_varint(len(properties)) + properties if properties else b"\0"
-    size = len(head) + payload_size
-    first = PUBLISH_BYTE | qos << 1
-    if retain:
-        first |= 1
-    if dup:
-        first |= 8
-    if size < 0x80:
-        return ONE_BYTE[first] + ONE_BYTE[size] + head
-    if size < 0x4000:
-        return ONE_BYTE[first] + ONE_BYTE[size & 0x7F | 0x80] + ONE_BYTE[size >> 7] + head
-    return ONE_BYTE[first] + write_varint(size) + head
+def publish_start(first: int, length: int, topic_field: bytes) -> bytes:
+    """Encode a PUBLISH up to its topic; `length` is the Remaining Length: all octets behind it."""
+    if length < 0x80:
+        return ONE_BYTE[first] + ONE_BYTE[length] + topic_field
+    if length < 0x4000:
+        return ONE_BYTE[first] + ONE_BYTE[length & 0x7F | 0x80] + ONE_BYTE[length >> 7] + topic_field
+    return ONE_BYTE[first] + write_varint(length) + topic_field
 
 
 def encode_publish(
@@ -152,5 +132,10 @@ def encode_publish(
     packet_id: int,
     properties: bytes,
 ) -> bytes:
-    """Encode a whole PUBLISH; what a fan-out of QoS 0 prepares once per message and version."""
-    return publish_head(is_v5, topic_field, len(payload), qos, retain, dup, packet_id, properties) + payload
+    """Encode a whole PUBLISH, as a client sends it; what the broker sends, `publish_writer` encodes."""
+    rest = ONE_BYTE[packet_id >> 8] + ONE_BYTE[packet_id & 0xFF] if qos else b""
+    if is_v5:
+        rest += write_varint(len(properties)) + properties
+    rest += payload
+    first = PUBLISH_BYTE | (8 if dup else 0) | qos << 1 | (1 if retain else 0)
+    return publish_start(first, len(topic_field) + len(rest), topic_field) + rest

@@ -2,8 +2,9 @@
 
 from typing import Final
 
+from artemis_mqtt.engine.delivery import MAX_PACKET_ID
 from artemis_mqtt.engine.fields import decode_text, read_varint
-from artemis_mqtt.engine.flight import MAX_PACKET_ID, IncomingFlight
+from artemis_mqtt.engine.flight import IncomingFlight
 from artemis_mqtt.engine.handler import MessageHandler
 from artemis_mqtt.engine.publish import NO_EXPIRY, split_properties
 from artemis_mqtt.engine.reasons import (

@@ -1,14 +1,22 @@
-"""PUBLISH packets to the client, with the topic aliases that were agreed with it."""
+"""PUBLISH packets to the client, with the topic aliases that were agreed with it.
+
+A packet goes out in pieces: its beginning up to the topic, its identifier, its properties, its payload. The payload is
+the one that the broker received, for all subscribers alike, and the beginning is that of the packet before, as long as
+the topic and the sizes stay the same: little is made for a copy of a message. All pieces that a turn collects are
+joined once.
+
+    first byte | remaining length | topic | identifier (QoS 1, 2) | size of properties, properties (version 5) | payload
+    `------------ beginning -------------'
+"""
 
 from typing import Final
 
-from artemis_mqtt.engine.publish import alias_property, publish_head
+from artemis_mqtt.engine.fields import ONE_BYTE, write_varint
+from artemis_mqtt.engine.publish import PUBLISH_BYTE, alias_property, publish_start
 from artemis_py.wire.outbox import Outbox
 
 _EMPTY_TOPIC: Final = b"\x00\x00"
-
-# Up to here a payload is copied behind its head, above it is a piece of output of its own.
-_SMALL_PAYLOAD: Final = 512
+_NO_PROPERTIES: Final = b"\x00"
 
 # Below this an alias saves nothing worth a place in the client's table: the property itself has three bytes.
 _MIN_ALIASED_SIZE: Final = 8
@@ -17,7 +25,17 @@ _MIN_ALIASED_SIZE: Final = 8
 class PublishWriter:
     """The messages that one client takes: how large they may be, and the aliases it knows."""
 
-    __slots__ = ("_aliases", "_is_v5", "_max_aliases", "_outbox", "max_packet_size")
+    __slots__ = (
+        "_aliases",
+        "_first",
+        "_is_v5",
+        "_length",
+        "_max_aliases",
+        "_outbox",
+        "_start",
+        "_topic_field",
+        "max_packet_size",
+    )
 
     def __init__(self, outbox: Outbox) -> None:
         self._outbox: Outbox = outbox
@@ -26,6 +44,13 @@ class PublishWriter:
         """The largest packet the client takes; 0: any."""
         self._max_aliases: int = 0
         self._aliases: dict[bytes, int] = {}
+        self._start: bytes = b""
+        """Beginning of the packet before: what the three below make."""
+        self._topic_field: bytes = b""
+        self._first: int = 0
+        """First byte of the packet before."""
+        self._length: int = 0
+        """Remaining Length of the packet before."""
 
     def begin(self, is_v5: bool, max_packet_size: int, max_aliases: int) -> None:
         """Take what CONNECT says about the packets that the client takes."""
@@ -38,9 +63,12 @@ class PublishWriter:
     ) -> bool:
         """Send one message; False: it is larger than the client takes, and was not sent [MQTT-3.1.2-24].
 
-        `topic_field` is the topic as `topics.topic_field` encodes it (keep it); `packet_id` comes from `outgoing.add`
-        (0 for QoS 0). `properties` are what `on_publish` gave, to which `publish.expiry_property` and
-        `publish.subscription_identifier_property` may be appended; 3.x leaves them out. Topic aliases are added here.
+        `topic_field` is the topic as `topics.topic_field` encodes it; the same object for the same topic spares
+        encoding. `packet_id` comes from `outgoing.add` (0 for QoS 0). `properties` are what `on_publish` gave, to which
+        `publish.expiry_property` and `publish.subscription_identifier_property` may be appended; 3.x leaves them out.
+        Topic aliases are added here.
+
+        Long because it is called per message and receiver, and calls nothing for most of them.
         """
         outbox = self._outbox
         if outbox.is_closed:
@@ -55,35 +83,42 @@ class PublishWriter:
             elif len(topic_field) >= _MIN_ALIASED_SIZE and len(self._aliases) < self._max_aliases:
                 properties = properties + alias_property(len(self._aliases) + 1)
                 alias = -1
-        size = len(payload)
-        head = publish_head(self._is_v5, field, size, qos, retain, dup, packet_id, properties)
-        if self.max_packet_size and len(head) + size > self.max_packet_size:
+        first = PUBLISH_BYTE | qos << 1
+        if retain:
+            first |= 1
+        if dup:
+            first |= 8
+        behind = len(payload)
+        if qos:
+            behind += 2
+        block = _NO_PROPERTIES
+        if self._is_v5:
+            if properties:
+                block = write_varint(len(properties)) + properties
+            behind += len(block)
+        length = len(field) + behind
+        start = self._start
+        if field is not self._topic_field or length != self._length or first != self._first:
+            start = publish_start(first, length, field)
+        size = len(start) + behind
+        if self.max_packet_size and size > self.max_packet_size:
             return False
+        self._start = start
+        self._topic_field = field
+        self._length = length
+        self._first = first
         if alias < 0:
             # Only now does the client learn it.
             self._aliases[topic_field] = len(self._aliases) + 1
         chunks = outbox.chunks
         if not chunks:
             outbox.wake()
-        if size <= _SMALL_PAYLOAD:
-            chunks.append(head + payload)
-        else:
-            chunks.append(head)
-            chunks.append(payload)
-        outbox.size += len(head) + size
-        return True
-
-    def send_encoded(self, packet: bytes) -> bool:
-        """Send a QoS 0 PUBLISH as `publish.encode_publish` made it for this version; False: as in `send`."""
-        outbox = self._outbox
-        if outbox.is_closed:
-            return True
-        size = len(packet)
-        if self.max_packet_size and size > self.max_packet_size:
-            return False
-        chunks = outbox.chunks
-        if not chunks:
-            outbox.wake()
-        chunks.append(packet)
+        chunks.append(start)
+        if qos:
+            chunks.append(ONE_BYTE[packet_id >> 8])
+            chunks.append(ONE_BYTE[packet_id & 0xFF])
+        if self._is_v5:
+            chunks.append(block)
+        chunks.append(payload)
         outbox.size += size
         return True

@@ -130,7 +130,7 @@ class Acknowledging:
         """Send a message that the client could not process to the dead-letter address, with the reason."""
         if reference is None or reference.consumer is None:
             return
-        if reference.consumer.outstanding.get(reference.sequence) is reference:
+        if reference.outstanding is reference.consumer.outstanding:
             cause = ack.poison_cause
             text = None if cause is None else cause.message
             if text:

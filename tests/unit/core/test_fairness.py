@@ -51,6 +51,45 @@ def test_a_queue_with_little_does_not_wait_for_those_with_much() -> None:
     assert sum(len(one.deliveries) for one in much) - before > 2400
 
 
+@pytest.mark.parametrize(("is_busy", "turns"), [(True, 10), (False, 1)])
+def test_a_fan_out_is_gathered_only_while_input_waits(is_busy: bool, turns: int) -> None:
+    """100 subscribers with a few messages each: all in one turn if there is time, else many in a write."""
+    domain = make_domain()
+    sinks = []
+    for number in range(100):
+        make_queue(domain, f"q{number}", RoutingType.MULTICAST, address="fan")
+        sinks.append(consume(domain, f"q{number}", 1000)[0])
+
+    def send_five() -> int:
+        for _ in range(5):
+            domain.route(make_message(), domain.addresses["fan"])
+        count = 0
+        while any(len(sink.deliveries) < 5 for sink in sinks):
+            domain.dispatcher.run(1000, is_busy)
+            count += 1
+        for sink in sinks:
+            assert len(sink.take()) == 5
+        return count
+
+    assert send_five() == 1
+    assert send_five() == turns
+
+
+def test_what_the_budget_does_not_reach_comes_first_the_next_time() -> None:
+    """While no input waits: each queue may deliver much, so the first ones would leave nothing for the others."""
+    domain = make_domain()
+    sinks = []
+    for number in range(20):
+        make_queue(domain, f"q{number}")
+        for _ in range(600):
+            domain.route(make_message(), domain.addresses[f"q{number}"])
+        sinks.append(consume(domain, f"q{number}", 1000)[0])
+    for _ in range(5):
+        domain.dispatcher.run(1000, False)
+
+    assert [len(sink.deliveries) for sink in sinks] == [250] * 20
+
+
 def test_queues_with_much_are_not_starved_by_those_with_little() -> None:
     """A part of each turn is theirs, however many others become ready."""
     domain = make_domain()
@@ -82,7 +121,7 @@ def test_a_delivery_in_a_queue_keeps_its_order_when_much_comes_back() -> None:
     sink, second = consume(domain, "q", 10_000)
     settle_down(domain)
     early = sink.bodies()
-    for reference in list(second.outstanding.values()):
+    for reference in second.outstanding.all():
         second.settle(reference, ACCEPTED)
     assert early == [str(number) for number in range(5000, 5010)]
 

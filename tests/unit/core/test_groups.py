@@ -59,7 +59,7 @@ class MarkRecorder(Recorder):
 
 
 def settle_all(domain: Domain, consumer: Consumer, outcome: int = ACCEPTED) -> None:
-    for reference in list(consumer.outstanding.values()):
+    for reference in consumer.outstanding.all():
         consumer.settle(reference, outcome)
     settle_down(domain)
 
@@ -414,7 +414,7 @@ def test_idle_groups_are_forgotten_beyond_a_limit(monkeypatch: pytest.MonkeyPatc
 
     for number in range(10):
         send(domain, f"g{number} 1")
-        for reference in list(one.outstanding.values()):
+        for reference in one.outstanding.all():
             if str(reference.message.view.body) != "busy 1":
                 one.settle(reference, ACCEPTED)
 

@@ -38,7 +38,7 @@ def test_page_takes_everything_and_keeps_memory_within_the_limit(scratch: Scratc
     assert not address.must_wait
     recorder, consumer = attach(domain, queue, credit=200)
     assert plain_bodies(recorder.take()) == numbered(100)
-    for reference in list(consumer.outstanding.values()):
+    for reference in consumer.outstanding.all():
         consumer.settle(reference, ACCEPTED)
     assert (address.size_bytes, address.paged_count) == (0, 0)
 
@@ -171,7 +171,7 @@ def test_a_consumer_that_never_settles_gets_nothing_more_when_memory_is_full(scr
     for reference in other.take():
         consumer.settle(reference, ACCEPTED)
 
-    for reference in list(hoarder.outstanding.values()):
+    for reference in hoarder.outstanding.all():
         hoarder.settle(reference, ACCEPTED)
     settle_down(domain)
     assert len(greedy.deliveries) > held

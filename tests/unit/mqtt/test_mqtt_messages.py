@@ -3,9 +3,10 @@
 import pytest
 
 from artemis_mqtt.engine import reasons
-from artemis_mqtt.engine.flight import MAX_PACKET_ID, RELEASED, SENT, OutgoingFlight
+from artemis_mqtt.engine.delivery import MAX_PACKET_ID, Delivery
+from artemis_mqtt.engine.flight import RELEASED, SENT, OutgoingFlight
 from artemis_mqtt.engine.limits import ConnectionLimits
-from artemis_mqtt.engine.packets import Connect, Disconnect, Subscribe, Subscription, Unsubscribe
+from artemis_mqtt.engine.packets import MQTT_5, Connect, Disconnect, Subscribe, Subscription, Unsubscribe
 from artemis_mqtt.engine.properties import Properties, write_properties
 from artemis_mqtt.engine.publish import encode_publish, expiry_property, subscription_identifier_property
 from artemis_mqtt.engine.reasons import PacketError
@@ -23,6 +24,18 @@ def opened(version: int = 5, properties: Properties | None = None, **limits: int
 
 
 # -- from the client ---------------------------------------------------------------------------------------------
+
+
+def identifiers(flight: OutgoingFlight) -> list[int]:
+    """The packet identifiers that are under way, in the order of sending."""
+    return [delivery.packet_id for delivery in flight.deliveries.in_order()]
+
+
+def send_pubrel(client: Conversation, packet_id: int) -> None:
+    """The broker releases a delivery."""
+    delivery = client.engine.outgoing.deliveries.get(packet_id)
+    assert delivery is not None
+    client.engine.acks.send_pubrel(delivery)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -331,12 +344,32 @@ def test_a_packet_at_every_change_of_its_length(size: int) -> None:
     assert [len(packet[2]) for packet in client.read()] == [size - 3]
 
 
-def test_a_prepared_delivery() -> None:
-    """What a fan-out sends to many."""
-    client = opened(4)
-    assert client.engine.writer.send_encoded(encode_publish(False, topic_field("a"), b"x", 0, False, False, 0, b""))
+@pytest.mark.parametrize("version", VERSIONS)
+def test_deliveries_that_differ_from_the_one_before(version: int) -> None:
+    """The beginning of a packet is that of the packet before only if nothing in it differs."""
+    client = opened(version)
+    one, other = topic_field("a/1"), topic_field("b/2")
+    content = write_properties(Properties(content_type="x"))
+    sent = [
+        (one, b"xx", 0, False, b""),
+        (one, b"yy", 0, False, b""),
+        (other, b"yy", 0, False, b""),
+        (other, b"yy", 0, True, b""),
+        (other, b"yyy", 0, True, b""),
+        (other, b"y", 1, True, b""),
+        (other, b"y", 2, True, b""),
+        (one, b"", 0, False, b""),
+        (one, b"x" * 200, 0, False, content),
+        (one, b"x" * 200, 0, False, b""),
+    ]
+    for field, payload, qos, retain, properties in sent:
+        client.engine.writer.send(field, payload, qos, retain, False, 0x1234 if qos else 0, properties)
 
-    assert [packet[:3] for packet in client.read()] == [("publish", "a", b"x")]
+    expected = [
+        encode_publish(version == MQTT_5, field, payload, qos, retain, False, 0x1234, properties)
+        for field, payload, qos, retain, properties in sent
+    ]
+    assert client.engine.data_to_send() == b"".join(expected)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -351,7 +384,7 @@ def test_deliveries_of_qos_1_and_2(version: int) -> None:
     assert client.send(ack(PUBACK, one) + ack(PUBCOMP, two)) == []
 
     assert client.calls == [("pubrec", two, "m2", 0), ("puback", one, "m1", 0), ("pubcomp", two, "m2")]
-    assert engine.outgoing.deliveries == {}
+    assert engine.outgoing.deliveries.count == 0
 
 
 def test_deliveries_that_the_client_refuses() -> None:
@@ -363,7 +396,7 @@ def test_deliveries_that_the_client_refuses() -> None:
 
     assert answers == []
     assert client.calls == [("puback", one, "m1", 0x87), ("pubrec", two, "m2", 0x97)]
-    assert client.engine.outgoing.deliveries == {}
+    assert client.engine.outgoing.deliveries.count == 0
 
 
 def test_pubrel_waits_for_the_broker() -> None:
@@ -372,7 +405,7 @@ def test_pubrel_waits_for_the_broker() -> None:
     client.handler.answers = False
     packet_id = client.engine.outgoing.add(2, "m")
     assert client.send(ack(PUBREC, packet_id) * 2) == []
-    client.engine.acks.send_pubrel(client.engine.outgoing.deliveries[packet_id])
+    send_pubrel(client, packet_id)
     assert client.read() == [("pubrel", packet_id, 0)]
     assert client.send(ack(PUBREC, packet_id)) == [("pubrel", packet_id, 0)]
     client.send(ack(PUBCOMP, packet_id))
@@ -501,8 +534,8 @@ def test_identifiers_in_use_are_passed_by() -> None:
     assert flight.add(1, "again") == 77
 
     flight = OutgoingFlight()
-    flight.restore(65534, 1, SENT, "old")
-    flight.restore(1, 2, RELEASED, "old")
+    flight.restore(Delivery(65534, 1, SENT, "old", False))
+    flight.restore(Delivery(1, 2, RELEASED, "old", False))
     flight.begin(10)
     assert flight.next_resend() is not None
     assert [flight.add(1, n) for n in range(3)] == [65535, 2, 3]
@@ -512,7 +545,7 @@ def test_all_identifiers_waiting_for_pubcomp() -> None:
     """Released deliveries of an earlier connection take nothing of the window, but their identifiers."""
     flight = OutgoingFlight()
     for packet_id in range(1, MAX_PACKET_ID + 1):
-        flight.restore(packet_id, 2, RELEASED, None)
+        flight.restore(Delivery(packet_id, 2, RELEASED, None, False))
     flight.begin(10)
 
     assert not flight.can_send
@@ -522,6 +555,41 @@ def test_all_identifiers_waiting_for_pubcomp() -> None:
     assert flight.add(1, "m") == 9
 
 
+def test_an_identifier_that_is_never_answered() -> None:
+    """The others go round it, and round those that have its place in the ring; the ring grows with what is in use."""
+    flight = OutgoingFlight()
+    assert flight.add(1, "never answered") == 1
+    given = []
+    for _ in range(MAX_PACKET_ID + 40):
+        given.append(flight.add(1, "m"))
+        flight.acknowledge(given[-1])
+    assert 1 not in given
+    assert given[0] == 2
+    assert len(set(given)) > MAX_PACKET_ID * 9 // 10
+    more = [flight.add(1, "m") for _ in range(1000)]
+
+    assert len({*more, 1}) == 1001
+    assert identifiers(flight) == [1, *more]
+    for packet_id in (*more, 1):
+        delivery = flight.acknowledge(packet_id)
+        assert delivery is not None
+        assert delivery.packet_id == packet_id
+    assert identifiers(flight) == []
+
+
+def test_identifiers_of_an_earlier_run_with_one_place() -> None:
+    """What a store remembers comes with its identifier, whatever its place in the ring."""
+    flight = OutgoingFlight()
+    restored = [16, 32, 1, 65535, 32768, 49152]
+    for packet_id in restored:
+        flight.restore(Delivery(packet_id, 2, RELEASED, None, False))
+    assert identifiers(flight) == restored
+
+    for packet_id in restored:
+        assert flight.complete(packet_id) is not None
+    assert flight.complete(16) is None
+
+
 # -- sending again -----------------------------------------------------------------------------------------------
 
 
@@ -529,10 +597,10 @@ def test_a_session_goes_on_where_it_stopped() -> None:
     """[MQTT-4.4.0-1] [MQTT-4.6.0-1] [MQTT-4.6.0-4] [MQTT-3.3.1-1] [MQTT-4.3.3-6]: PUBLISH with DUP and PUBREL, with
     their identifiers and in their order, before anything new."""
     flight = OutgoingFlight()
-    flight.restore(5, 1, SENT, "m5")
-    flight.restore(3, 2, SENT, "m3")
-    flight.restore(9, 2, RELEASED, "m9")
-    flight.restore(4, 2, RELEASED, "m4")
+    flight.restore(Delivery(5, 1, SENT, "m5", False))
+    flight.restore(Delivery(3, 2, SENT, "m3", False))
+    flight.restore(Delivery(9, 2, RELEASED, "m9", False))
+    flight.restore(Delivery(4, 2, RELEASED, "m4", False))
     handler = Recorder()
     handler.outgoing = flight
     client = Conversation(5, handler=handler)
@@ -548,7 +616,7 @@ def test_a_session_goes_on_where_it_stopped() -> None:
     assert flight.add(1, "new") == 10
     client.calls.clear()
     client.send(ack(PUBACK, 5) + ack(PUBREC, 3) + ack(PUBCOMP, 9) + ack(PUBCOMP, 3) + ack(PUBCOMP, 4))
-    assert list(flight.deliveries) == [10]
+    assert identifiers(flight) == [10]
 
 
 def connect_octets() -> bytes:
@@ -560,7 +628,7 @@ def test_sending_again_keeps_to_the_window() -> None:
     """[MQTT-3.3.4-9] also then."""
     flight = OutgoingFlight()
     for packet_id in (1, 2, 3):
-        flight.restore(packet_id, 1, SENT, None)
+        flight.restore(Delivery(packet_id, 1, SENT, None, False))
     flight.begin(2)
     assert [flight.next_resend() is None for _ in range(3)] == [False, False, True]
     assert flight.was_exhausted
@@ -581,7 +649,7 @@ def test_what_was_received_and_not_released_waits_for_the_broker() -> None:
     client = Conversation(5, handler=handler)
     client.open()
     assert (flight.next_resend(), client.read()) == (None, [])
-    client.engine.acks.send_pubrel(flight.deliveries[1])
+    send_pubrel(client, 1)
 
     assert client.read() == [("pubrel", 1, 0)]
 
@@ -589,8 +657,8 @@ def test_what_was_received_and_not_released_waits_for_the_broker() -> None:
 def test_an_answer_to_what_was_not_sent_yet() -> None:
     """On this connection the client cannot have got it."""
     flight = OutgoingFlight()
-    flight.restore(1, 1, SENT, None)
-    flight.restore(2, 2, SENT, None)
+    flight.restore(Delivery(1, 1, SENT, None, False))
+    flight.restore(Delivery(2, 2, SENT, None, False))
     flight.begin(9)
 
     with pytest.raises(PacketError):
@@ -606,8 +674,8 @@ def test_an_answer_to_what_was_not_sent_yet() -> None:
 def test_a_delivery_that_is_not_sent_after_all() -> None:
     """Too large for the client, or expired: its place in the window is free, unless it had none yet."""
     flight = OutgoingFlight()
-    flight.restore(1, 1, SENT, None)
-    flight.restore(2, 1, SENT, None)
+    flight.restore(Delivery(1, 1, SENT, None, False))
+    flight.restore(Delivery(2, 1, SENT, None, False))
     flight.begin(5)
     flight.drop(2)
     assert flight.quota == 5
@@ -615,7 +683,7 @@ def test_a_delivery_that_is_not_sent_after_all() -> None:
     flight.drop(1)
     flight.drop(1)
 
-    assert (flight.quota, flight.deliveries, flight.next_resend()) == (5, {}, None)
+    assert (flight.quota, identifiers(flight), flight.next_resend()) == (5, [], None)
 
 
 # -- topic aliases and sizes towards the client ------------------------------------------------------------------
@@ -654,7 +722,6 @@ def test_a_packet_as_large_as_the_client_takes() -> None:
     assert not client.engine.writer.send(field, bytes(18), 0, False, False, 0, b"")
     assert client.engine.writer.send(field, bytes(17), 0, False, False, 0, b"")
     assert client.engine.writer.send(field, bytes(24), 0, False, False, 0, b"")
-    assert not client.engine.writer.send_encoded(bytes(33))
 
     data = client.engine.data_to_send()
     assert len(data) == 64
@@ -669,7 +736,6 @@ def test_nothing_is_sent_after_the_end() -> None:
     client.engine.send_suback(1, [0])
 
     assert client.engine.writer.send(topic_field("a"), b"", 0, False, False, 0, b"")
-    assert client.engine.writer.send_encoded(b"x")
     assert client.read() == []
 
 

@@ -23,8 +23,10 @@ class ScriptedCore:
         self.deadline_ms: int | None = None
         self.deadlines_handled: list[int] = []
         self.error: Exception | None = None
+        self.was_busy = False
 
-    def run(self) -> bool:
+    def run(self, *, is_busy: bool) -> bool:
+        self.was_busy = is_busy
         self.runs.append(self.now_ms)
         if self.error is not None:
             raise self.error
@@ -109,6 +111,21 @@ def test_unfinished_dispatch_goes_on_in_the_next_iteration(turn: Turn, core: Scr
     assert len(core.runs) == 1
     loop.run()
     assert len(core.runs) == 3
+
+
+def test_the_core_is_told_whether_input_waits(turn: Turn, core: ScriptedCore, loop: ManualLoop) -> None:
+    """Then it may gather deliveries; otherwise they go out at once."""
+    turn.plan()
+    loop.run_once()
+    assert not core.was_busy
+
+    class Long(Pen):
+        def work(self, now: float) -> None:
+            turn.line_up(self)
+
+    turn.line_up(Long([], "long"))
+    loop.run_once()
+    assert core.was_busy
 
 
 def test_idle_turn_plans_nothing(turn: Turn, core: ScriptedCore, loop: ManualLoop) -> None:

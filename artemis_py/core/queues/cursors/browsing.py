@@ -44,12 +44,12 @@ class BrowsingCursor(ListCursor):
                 found = self._walk(backlog, consumer, priority, reach, budget)
                 if found is not None or budget.left <= 0:
                     return found
-                if tail is None or reach >= backlog.last_sequence:
+                if tail is None or reach >= backlog.last_sequence(tail):
                     break
                 found = self._look_ahead(backlog, tail, consumer, priority, reach, budget)
                 if found is not None:
                     return found
-                if self._ahead_priority < 0 and self._ahead_end >= backlog.last_sequence:
+                if self._ahead_priority < 0 and self._ahead_end >= backlog.last_sequence(tail):
                     break
                 if budget.left <= 0:
                     return None
@@ -124,5 +124,5 @@ class BrowsingCursor(ListCursor):
             if wants(consumer, reference):
                 self.ahead.append(reference)
         self._ahead_priority = priority
-        self._ahead_end = min(page.end, backlog.last_sequence)
+        self._ahead_end = min(page.end, backlog.last_sequence(tail))
         return True

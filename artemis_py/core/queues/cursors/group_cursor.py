@@ -76,7 +76,7 @@ class GroupScan(ListCursor):
                 found = self._walk(backlog, consumer, priority, min(reach, limit), budget)
                 if found is not None or budget.left <= 0 or cursor.is_selective:
                     return found
-                if tail is None or reach >= backlog.last_sequence or reach >= limit:
+                if tail is None or reach >= backlog.last_sequence(tail) or reach >= limit:
                     break
                 self._search(backlog, tail, consumer, priority, reach, budget)
                 if budget.left <= 0:
@@ -116,7 +116,7 @@ class GroupScan(ListCursor):
         """Bring the messages of the next page on disk that nobody owns, or the consumer owns, into memory."""
         page = backlog.scan(tail, reach, END, min(SCAN_PAGE_MESSAGES, backlog.page_messages))
         if page is None:
-            self.reach[priority] = backlog.last_sequence
+            self.reach[priority] = backlog.last_sequence(tail)
             return
         for reference in page.references:
             budget.left -= DISK_COST
@@ -126,7 +126,7 @@ class GroupScan(ListCursor):
             elif verdict == BEHIND and self.late is not None:
                 self.reach[priority] = max(reach, reference.sequence - 1)
                 self.late.fall_behind(self)
-        self.reach[priority] = min(page.end, backlog.last_sequence)
+        self.reach[priority] = min(page.end, backlog.last_sequence(tail))
         backlog.close(tail, priority)
 
 

@@ -49,7 +49,7 @@ class KeepingCursor(ListCursor):
                 continue
             if returned and returned[0][0] == PRIORITIES - 1 - priority:
                 return heappop(returned)[2]
-            if self.reach[priority] >= backlog.last_sequence:
+            if self.reach[priority] >= backlog.last_sequence(backlog.tails[priority]):
                 continue
             found = self._search(backlog, consumer, priority, budget)
             if found is not None or budget.left <= 0:
@@ -75,7 +75,7 @@ class KeepingCursor(ListCursor):
                         return None
                     continue
             if warm is None:
-                self.reach[priority] = backlog.last_sequence
+                self.reach[priority] = backlog.last_sequence(tail)
                 return None
             budget.left -= 1
             is_wanted = self._wants(consumer, warm)
@@ -120,7 +120,7 @@ class KeepingCursor(ListCursor):
         """Note that the page was seen, and read the next one; False if there is none, or if it cannot be read."""
         # What is in memory behind the frontier was seen up to the end of the page as well.
         seen = max(self.reach[priority], self._page_end, tail.frontier)
-        last = backlog.last_sequence
+        last = backlog.last_sequence(tail)
         self.reach[priority] = min(seen, last)
         if seen >= last:
             return False

@@ -68,10 +68,12 @@ class RangeReader(Cursor):
                     return reference
             self.position = max(self.position, self._end + 1)
             last = min(self.stop, queue.next_sequence) - 1
-            if self.position > last:
+            readable = min(last, queue.backlog.readable_upto)
+            if self.position > readable:
                 self._page = []
+                self.is_unreadable = self.position <= last
                 return None
-            self._gather(queue, last)
+            self._gather(queue, readable)
             if self.is_unreadable:
                 return None
 
@@ -102,7 +104,7 @@ class RangeReader(Cursor):
                     found.append(reference)
                 end = min(end, page.end)
         for consumer in queue.consumers + queue.holders:
-            for delivered in consumer.outstanding.values():
+            for delivered in consumer.outstanding.all():
                 if self.position <= delivered.sequence <= end:
                     found.append(delivered)
         for aside in queue.aside.values():
@@ -181,15 +183,17 @@ def first_sequence(queue: "Queue") -> int:
         if head is not None:
             first = min(first, head.sequence)
         tail = backlog.tails[priority]
-        if tail is not None and tail.frontier < first:
-            page = backlog.scan(tail, tail.frontier, first, 1)
+        if tail is not None:
+            first = min(first, tail.readable_upto + 1)
+        if tail is not None and tail.frontier + 1 < first:
+            page = backlog.scan(tail, tail.frontier, first - 1, 1)
             if page is None:
                 raise StoreError(f"messages of queue '{queue.name}' cannot be read")
             if page.references:
                 first = min(first, page.references[0].sequence)
     for consumer in queue.consumers + queue.holders:
-        for sequence in consumer.outstanding:
-            first = min(first, sequence)
+        for delivered in consumer.outstanding.all():
+            first = min(first, delivered.sequence)
     for sequence in queue.aside:
         first = min(first, sequence)
     return first
@@ -205,9 +209,9 @@ def there(queue: "Queue", start: int, stop: int, limit: int) -> tuple[list[Refer
     while len(found) < limit:
         reference = reader.advance(queue)
         if reference is None:
-            if reader.is_unreadable:
+            if reader.is_unreadable and reader.position <= queue.backlog.readable_upto:
                 raise StoreError(f"messages of queue '{queue.name}' cannot be read")
-            return found, stop
+            return found, reader.position if reader.is_unreadable else stop
         found.append(reference)
     return found, reader.position
 
@@ -232,7 +236,7 @@ def first_since(queue: "Queue", time_ms: int) -> int:
         if tail is not None:
             first = _first_on_disk(queue, tail, time_ms, first)
     for consumer in queue.consumers + queue.holders:
-        for delivered in consumer.outstanding.values():
+        for delivered in consumer.outstanding.all():
             if delivered.sequence < first and _arrived_ms(delivered) >= time_ms:
                 first = delivered.sequence
     for aside in queue.aside.values():

@@ -43,7 +43,7 @@ class SelectiveCursor(ListCursor):
                 found = self._walk(backlog, consumer, priority, reach, budget)
                 if found is not None or budget.left <= 0:
                     return found
-                if tail is None or reach >= backlog.last_sequence:
+                if tail is None or reach >= backlog.last_sequence(tail):
                     break
                 self._search(backlog, tail, consumer, priority, reach, budget)
                 if budget.left <= 0:
@@ -92,14 +92,14 @@ class SelectiveCursor(ListCursor):
         if consumer.filter is None and (assignment is None or not assignment.is_by_message):
             # It wants everything except the messages hidden from it, and those are in memory.
             if not backlog.load(priority):
-                self.reach[priority] = backlog.last_sequence
+                self.reach[priority] = backlog.last_sequence(tail)
             budget.left -= SCAN_PAGE_MESSAGES
             return
         page = backlog.scan(tail, reach, END, SCAN_PAGE_MESSAGES)
         if page is None:
-            self.reach[priority] = backlog.last_sequence
+            self.reach[priority] = backlog.last_sequence(tail)
             return
-        reached = min(page.end, backlog.last_sequence)
+        reached = min(page.end, backlog.last_sequence(tail))
         credit = consumer.credit
         for reference in page.references:
             budget.left -= DISK_COST

@@ -50,7 +50,7 @@ class Exclusive(Assignment):
             return False
         if self._pinned is not None and (self._pinned.is_exclusive or queue.exclusive_consumers == 0):
             return self._pinned is consumer
-        return queue.delivering_count == 0 or queue.delivering_count == len(consumer.outstanding)
+        return queue.delivering_count == 0 or queue.delivering_count == consumer.outstanding.count
 
     def delivered(self, queue: "Queue", consumer: "Consumer", reference: Reference) -> None:
         """Pin the consumer if none is pinned, and mark its first message."""

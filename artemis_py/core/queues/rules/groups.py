@@ -415,7 +415,7 @@ class Groups(Assignment):
     def began(self, queue: "Queue") -> None:
         """Find the groups of the deliveries that consumers already have."""
         for consumer in queue.consumers + queue.holders:
-            for reference in consumer.outstanding.values():
+            for reference in consumer.outstanding.all():
                 self._found(reference, consumer)
         for reference in queue.aside.values():
             if reference.state == CLAIMED:

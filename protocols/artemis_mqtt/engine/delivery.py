@@ -1,0 +1,100 @@
+"""Outgoing deliveries of QoS 1 and 2 by their packet identifiers.
+
+Identifiers are given in ascending order and mostly answered in that order, so those in use are close together. The
+table is a ring: a delivery lies at the last bits of its identifier, and no number is looked up in a dictionary, which
+would need an object for it. An identifier whose place is taken by another, one that a client left unanswered for a
+whole round, is passed over like one that is in use itself.
+"""
+
+from typing import Final
+
+MAX_PACKET_ID: Final = 65535
+
+# A client with a few messages under way needs no more; places double when half of them are taken.
+_LEAST_PLACES: Final = 16
+_MOST_PLACES: Final = MAX_PACKET_ID + 1
+
+
+class Delivery:
+    """An outgoing message of QoS 1 or 2 on its way. The handler may add to it in a class of its own."""
+
+    __slots__ = ("is_counted", "number", "packet_id", "qos", "state", "token")
+
+    def __init__(self, packet_id: int, qos: int, state: int, token: object, is_counted: bool) -> None:
+        self.packet_id: int = packet_id
+        self.qos: int = qos
+        self.state: int = state
+        self.token: object = token
+        """The handler's own; the engine only carries it."""
+        self.is_counted: bool = is_counted
+        """Whether its PUBLISH was sent on this connection; it uses one of the window until the delivery is over."""
+        self.number: int = 0
+        """Its place in the order of sending, given by the table."""
+
+
+class DeliveryTable:
+    """All deliveries of a session that are under way."""
+
+    __slots__ = ("_last_number", "_mask", "_places", "count")
+
+    def __init__(self) -> None:
+        self._places: list[Delivery | None] = [None] * _LEAST_PLACES
+        self._mask: int = _LEAST_PLACES - 1
+        self._last_number: int = 0
+        self.count: int = 0
+        """Number of deliveries."""
+
+    def get(self, packet_id: int) -> Delivery | None:
+        """Return the delivery with this identifier; None if there is none."""
+        delivery = self._places[packet_id & self._mask]
+        if delivery is None or delivery.packet_id != packet_id:
+            return None
+        return delivery
+
+    def next_free(self, packet_id: int) -> int:
+        """Return the next identifier after this one that can be used; there must be one."""
+        places, mask = self._places, self._mask
+        while True:
+            packet_id = packet_id + 1 if packet_id < MAX_PACKET_ID else 1
+            if places[packet_id & mask] is None:
+                return packet_id
+
+    def put(self, delivery: Delivery) -> None:
+        """Add a delivery, as the last one in the order of sending; its identifier must not be in use."""
+        while self._places[delivery.packet_id & self._mask] is not None:
+            self._grow()
+        self._places[delivery.packet_id & self._mask] = delivery
+        self._last_number += 1
+        delivery.number = self._last_number
+        self.count += 1
+        if 2 * self.count > self._mask and self._mask < MAX_PACKET_ID:
+            self._grow()
+
+    def remove(self, delivery: Delivery) -> None:
+        """Remove a delivery, which must be here."""
+        self._places[delivery.packet_id & self._mask] = None
+        self.count -= 1
+
+    def in_order(self) -> list[Delivery]:
+        """Return all deliveries in the order of sending [MQTT-4.6.0-1]; they may be removed meanwhile."""
+        return sorted([delivery for delivery in self._places if delivery is not None], key=_number_of)
+
+    def clear(self) -> None:
+        """Remove all deliveries."""
+        self._places = [None] * _LEAST_PLACES
+        self._mask = _LEAST_PLACES - 1
+        self.count = 0
+
+    def _grow(self) -> None:
+        """Double the places. Two identifiers that differ are apart at the latest when there is a place for each."""
+        size = min(2 * len(self._places), _MOST_PLACES)
+        places: list[Delivery | None] = [None] * size
+        for delivery in self._places:
+            if delivery is not None:
+                places[delivery.packet_id & (size - 1)] = delivery
+        self._places = places
+        self._mask = size - 1
+
+
+def _number_of(delivery: Delivery) -> int:
+    return delivery.number
