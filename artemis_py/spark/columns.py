@@ -135,7 +135,19 @@ class BatchBuilder:
             )
         if name == "body" and field.type == pa.string():
             return pa.array(rows.columns[name], pa.binary()).cast(pa.string())
-        return pa.array(rows.columns[name], field.type)
+        values = rows.columns[name]
+        repeated = _repeated(values, field.type)
+        return pa.array(values, field.type) if repeated is None else repeated
+
+
+def _repeated(values: list[object], kind: Any) -> "pa.Array | None":
+    """Return the array of a column with the same value in all rows, as many have; None if they differ."""
+    import pyarrow as pa
+
+    first = values[0] if values else None
+    if not values or values[-1] is not first or values.count(first) < len(values):
+        return None
+    return pa.nulls(len(values), kind) if first is None else pa.repeat(pa.scalar(first, kind), len(values))
 
 
 def _is_text(octets: bytes) -> bool:

@@ -47,6 +47,10 @@ _GROUP_SEQUENCE: Final = 11
 
 _DEFAULT_PRIORITY: Final = 4
 
+_Header = tuple[object, object, object, object]
+"""Values of HEADER_COLUMNS."""
+_NO_HEADER: Final[_Header] = (False, _DEFAULT_PRIORITY, None, 0)
+
 _HEADER: Final = 0x70
 _MESSAGE_ANNOTATIONS: Final = 0x72
 _PROPERTIES: Final = 0x73
@@ -74,6 +78,7 @@ _U32: Final = Struct(">I")
 _SEQUENCE_KEY: Final = encode_value(SEQUENCE_NUMBER) + b"\x81"
 _SEQUENCE_AT: Final = 3
 _SEQUENCE_END: Final = _SEQUENCE_AT + len(_SEQUENCE_KEY)
+_SEQUENCE_TEXT: Final = str(SEQUENCE_NUMBER)
 
 
 def printed(value: object) -> str | None:
@@ -130,6 +135,10 @@ class Rows:
                 self.ends[name] = [0]
         self._slots: list[list[object] | None] = [self.columns.get(name) for name in _FIELDS]
         """Columns of the properties' fields; None for those that the query does not want."""
+        self._header_slots: list[list[object] | None] = [self.columns.get(name) for name in HEADER_COLUMNS]
+        self._headers: dict[bytes, _Header] = {}
+        """Headers of this batch by their octets: most messages have the same."""
+        self._body_types: list[object] = self.columns.get("body_type", [])
         self._bodies: list[object] = self.columns.get("body", [])
         self._times: list[object] = self.columns.get("enqueued_time", [])
 
@@ -145,10 +154,11 @@ class Rows:
         bare_start = -1
         sequence = -1
         enqueued: object = None
-        header: list[object] = []
+        header = _NO_HEADER
         properties = 0
         application = 0
         annotations = 0
+        is_number_only = False
         body: object = None
         body_type: object = None
         parts: list[bytes] | None = None
@@ -168,6 +178,7 @@ class Rows:
                     and payload[at + _SEQUENCE_AT : at + _SEQUENCE_END] == _SEQUENCE_KEY
                 ):
                     sequence = _I64.unpack_from(payload, at + _SEQUENCE_END)[0]
+                    is_number_only = payload[at + 2] == 2
                     if (self._enqueued or self._address) and payload[at + 2] > 2:
                         found = _map_at(payload, at, offset)
                         enqueued = _enqueued(found)
@@ -178,6 +189,7 @@ class Rows:
                     number = found.get(SEQUENCE_NUMBER)
                     sequence = int(number) if isinstance(number, int) else -1
                     enqueued = _enqueued(found)
+                    is_number_only = False
                 annotations = at
                 self.reading = sequence
             elif code >= _PROPERTIES:
@@ -212,9 +224,11 @@ class Rows:
                     body_type = "sequence"
                     body = payload[at:offset] if body is None else _joined(body, payload[at:offset])
             elif code == _HEADER and self._header:
-                value, _ = read_value(payload, at, offset, 1)
-                if isinstance(value, list):
-                    header = value
+                octets = payload[at:offset]
+                cached = self._headers.get(octets)
+                if cached is None:
+                    cached = self._headers[octets] = _header_at(payload, at, offset)
+                header = cached
         if parts is not None:
             body = b"".join(parts)
         self.count += 1
@@ -225,7 +239,7 @@ class Rows:
         if self._enqueued:
             self._times.append(enqueued)
         if self._body_type:
-            self.columns["body_type"].append(body_type)
+            self._body_types.append(body_type)
         if self._header:
             self._add_header(header)
         if self._properties:
@@ -239,7 +253,11 @@ class Rows:
             self.columns["error"].append(None)
         if bodies is not None:
             self.columns["body_json"].append(_typed(payload, bodies, body_type))
-        if self._annotations:
+        if self._annotations and is_number_only:
+            self.keys["annotations"].append(_SEQUENCE_TEXT)
+            self.items["annotations"].append(str(sequence))
+            self.ends["annotations"].append(len(self.keys["annotations"]))
+        elif self._annotations:
             self._add_map("annotations", payload, annotations)
         if self._message:
             self.columns["message"].append(payload[bare_start:] if bare_start >= 0 else b"")
@@ -273,15 +291,16 @@ class Rows:
         if address is not None and self._address:
             self.addresses[self.count] = str(address)
 
-    def _add_header(self, header: list[object]) -> None:
-        fields = header + [None] * (5 - len(header))
-        defaults: tuple[object, ...] = (False, _DEFAULT_PRIORITY, None, 0)
-        for name, value, default in zip(
-            HEADER_COLUMNS, (fields[0], fields[1], fields[2], fields[4]), defaults, strict=True
-        ):
-            column = self.columns.get(name)
-            if column is not None:
-                column.append(default if value is None else value)
+    def _add_header(self, header: _Header) -> None:
+        durable, priority, ttl_ms, delivery_count = self._header_slots
+        if durable is not None:
+            durable.append(header[0])
+        if priority is not None:
+            priority.append(header[1])
+        if ttl_ms is not None:
+            ttl_ms.append(header[2])
+        if delivery_count is not None:
+            delivery_count.append(header[3])
 
     def _add_properties(self, data: bytes, at: int) -> None:
         """Add the fields of the properties section whose list is at `at`; 0: there is none."""
@@ -343,11 +362,29 @@ def _items_at(data: bytes, at: int, kind: int) -> tuple[int, int, int]:
     raise MalformedValue(f"0x{code:02x} at octet {at} does not fit its section")
 
 
+def _header_at(data: bytes, at: int, stop: int) -> _Header:
+    """Return the header whose list is at `at`; what it does not say has its default. Raises MalformedValue."""
+    value, _ = read_value(data, at, stop, 1)
+    fields = value + [None] * (5 - len(value)) if isinstance(value, list) else [None] * 5
+    return (
+        False if fields[0] is None else fields[0],
+        _DEFAULT_PRIORITY if fields[1] is None else fields[1],
+        fields[2],
+        0 if fields[4] is None else fields[4],
+    )
+
+
 def _text_at(data: bytes, offset: int, stop: int) -> tuple[str | None, int]:
-    """Return the value at `offset` as text, and the offset behind it."""
-    if offset + 2 <= stop and (data[offset] == 0xA1 or data[offset] == 0xA3):
+    """Return the value at `offset` as text, and the offset behind it. The usual types take no call."""
+    code = data[offset] if offset + 2 <= stop else 0
+    if code == 0xA1 or code == 0xA3:
         end = offset + 2 + data[offset + 1]
         return str(data[offset + 2 : end], "utf-8", "replace"), end
+    if code == 0x55 or code == 0x54:
+        number = data[offset + 1]
+        return str(number if number < 128 else number - 256), offset + 2
+    if code == 0x81 and offset + 9 <= stop:
+        return str(_I64.unpack_from(data, offset + 1)[0]), offset + 9
     value, end = read_value(data, offset, stop, 2)
     return printed(value), end
 

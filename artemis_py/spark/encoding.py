@@ -4,6 +4,7 @@ Most rows of a job have the same durability, priority and time to live, so that 
 imports neither Arrow nor Spark; `batches` takes the values out of a batch and has checked their ranges.
 """
 
+from struct import Struct
 from typing import Any, Final
 
 from artemis_amqp.client import Described, Symbol, Timestamp, UInt, ULong, encode_value, header_bytes
@@ -21,6 +22,9 @@ MAX_CACHED_KEYS: Final = 256
 _OCTET: Final[list[bytes]] = [bytes((number,)) for number in range(256)]
 _SHORT_STRING: Final[list[bytes]] = [b"\xa1" + octet for octet in _OCTET]
 """What a string of so many octets begins with."""
+_SMALL_LONG: Final[list[bytes]] = [b"\x55" + _OCTET[number % 256] for number in range(-128, 128)]
+"""Whole numbers from -128 on."""
+_I64: Final = Struct(">q")
 
 # How a column becomes a field of the properties section.
 _TEXT: Final = 0
@@ -240,7 +244,12 @@ class RowEncoder:
                     if len(keys) < MAX_CACHED_KEYS:
                         keys[key] = encoded
                 content.append(encoded)
-                content.append(_string(value) if isinstance(value, str) else encode_value(value))
+                if isinstance(value, str):
+                    content.append(_string(value))
+                elif type(value) is int:
+                    content.append(whole_number(value))
+                else:
+                    content.append(encode_value(value))
         if duplicate_id is not None:
             content.append(_string(DUPLICATE_ID))
             content.append(_string(duplicate_id))
@@ -260,6 +269,11 @@ def _string(value: str) -> bytes:
     octets = value.encode()
     size = len(octets)
     return _SHORT_STRING[size] + octets if size < 256 else b"\xb1" + size.to_bytes(4, "big") + octets
+
+
+def whole_number(value: int) -> bytes:
+    """Return a number of at most 64 bits as a long, in its shorter form if there is one; as `encode_value` does."""
+    return _SMALL_LONG[value + 128] if -128 <= value < 128 else b"\x81" + _I64.pack(value)
 
 
 def _symbol(value: str) -> bytes:

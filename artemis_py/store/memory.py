@@ -8,6 +8,7 @@ from pathlib import Path
 
 from artemis_py.core.addresses.address import Address
 from artemis_py.core.messages.large_body import LargeBody
+from artemis_py.core.queues.arrival import Arrival
 from artemis_py.core.queues.page import Page, PageRequest, Place
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.queues.reference import Reference
@@ -33,6 +34,9 @@ class MemoryStore:
 
     def put_stored(self, reference: Reference, source: Reference) -> None:
         """Do nothing: the queue itself has the message."""
+
+    def move(self, source: Queue, rank: int, after: int, arrival: Arrival) -> None:
+        """Do nothing: no reference was stored."""
 
     def create_large(self, durable: bool) -> LargeBody:
         """Create a file in the system's temporary folder, deleted at the end of the process; see `Storage`."""

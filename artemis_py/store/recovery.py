@@ -53,6 +53,7 @@ from artemis_py.store.environment import FILE_NAME, Environment
 from artemis_py.store.failure import reason_of
 from artemis_py.store.lmdb import LmdbStore
 from artemis_py.store.numbers import FAR, Numbers
+from artemis_py.store.skipped import read_ranges, skipped_key, write_ranges
 
 LOGGER: Final = named_logger(__name__)
 
@@ -374,18 +375,18 @@ class _Recovery:
 
     def _skipped(self, queue: Queue) -> list[tuple[int, int]]:
         """Return the ranges of sequences that the queue may never have used."""
-        key = schema.skipped_key(queue.name, queue.address.host)
+        key = skipped_key(queue.name, queue.address.host)
         value = bytes(self._transaction.get(key, b"", db=self._environment.database(schema.RECORDS)))
         try:
-            return schema.read_ranges(schema.unseal(key, value)) if value else []
+            return read_ranges(schema.unseal(key, value)) if value else []
         except DamagedValue as error:
             self._set_aside(schema.RECORDS, key, value, str(error))
             return []
 
     def _write_skipped(self, queue: Queue, ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
         """Note the last of the ranges; return what was noted."""
-        key = schema.skipped_key(queue.name, queue.address.host)
-        value = schema.seal(key, schema.write_ranges(ranges[-MAX_SKIPPED:]))
+        key = skipped_key(queue.name, queue.address.host)
+        value = schema.seal(key, write_ranges(ranges[-MAX_SKIPPED:]))
         self._transaction.put(key, value, db=self._environment.database(schema.RECORDS))
         return ranges[-MAX_SKIPPED:]
 

@@ -3,7 +3,9 @@
 One LMDB environment (folder `journal-directory`: `data.mdb`, `lock.mdb`, and `broker.lock` of our own) holds these
 named databases:
 
-    meta         b"format"            u32     FORMAT_VERSION, or HOSTS_FORMAT
+    meta         b"format"            u32     FORMAT_VERSION, or HOSTS_FORMAT; LOGGED more while the log may be needed
+                 b"log"               16 octets that identify the store to its log, u64 number of the last batch of
+                                      the log that is in this file; see `store.log`
                  b"next-message-id"   number  ids below it may be taken
                  b"next-queue-id"     number  ids below it may be taken
                  b"next-scheduled"    number  running numbers below it may be taken
@@ -83,8 +85,6 @@ JSON, records a space that begins with `@`, the host's id and a colon. The hosts
 "virtual-hosts", by u32 id; the key "last" has the last id that was given. The first host changes the format to 5.
 """
 
-from collections.abc import Iterable
-from hashlib import sha256
 from struct import Struct
 from typing import Final
 from zlib import crc32
@@ -92,12 +92,14 @@ from zlib import crc32
 from artemis_py.core.messages.message import Message
 from artemis_py.core.messages.record import encode_message
 from artemis_py.core.queues.page import SCHEDULED_RANK
-from artemis_py.core.queues.storage import space_of
 from artemis_py.errors import DamagedValue
 
 FORMAT_VERSION: Final = 4
 HOSTS_FORMAT: Final = 5
 """Format of a store that has or had virtual hosts: the same, but earlier releases would mix up what belongs to whom."""
+LOGGED: Final = 2
+"""Added to the format while the log may have batches that are not in the file: releases without a log must not open
+it. A clean stop subtracts it."""
 KEYLESS_FORMAT: Final = 3
 """Format without last-values; it is read, and the first start makes the database for them."""
 UNSEALED_FORMAT: Final = 2
@@ -117,7 +119,6 @@ LAST_VALUES: Final = b"last-values"
 ATTEMPTS: Final = b"attempts"
 DUPLICATES: Final = b"duplicates"
 RECORDS: Final = b"records"
-SKIPPED: Final = "skipped"
 DAMAGED: Final = b"damaged"
 DATABASES: Final = (
     META,
@@ -142,6 +143,7 @@ NEXT_MESSAGE_ID: Final = b"next-message-id"
 NEXT_QUEUE_ID: Final = b"next-queue-id"
 NEXT_SCHEDULED: Final = b"next-scheduled"
 KEPT_BODIES: Final = b"kept-bodies"
+LOG: Final = b"log"
 NUMBERS: Final = (NEXT_MESSAGE_ID, NEXT_QUEUE_ID, NEXT_SCHEDULED, KEPT_BODIES)
 NODE_RECORDS: Final = "broker"
 """Space of the records that identify the broker."""
@@ -160,10 +162,6 @@ _RANK_SHIFT: Final = 56
 _SEQUENCE_MASK: Final = (1 << _RANK_SHIFT) - 1
 _LAST_U64: Final = (1 << 64) - 1
 _NONE: Final[frozenset[int]] = frozenset()
-
-LONGEST_NAME_IN_KEY: Final = 256
-"""Limit in octets; the key of a longer queue name is its SHA-256, after an octet that no text begins with."""
-_DIGEST: Final = b"\xff"
 
 U32: Final = Struct(">I")
 U64: Final = Struct(">Q")
@@ -279,7 +277,12 @@ def read_rank(key: bytes) -> tuple[int, int]:
 
 def alone(key: bytes, message: Message, last_key: bytes | None = None) -> bytes:
     """Return the value of a reference that contains its message, and its last-value key if it has one."""
-    content = ALONE + encode_message(message)
+    return alone_encoded(key, encode_message(message), last_key)
+
+
+def alone_encoded(key: bytes, encoded: bytes, last_key: bytes | None) -> bytes:
+    """Return the value of a reference that contains an encoded message, and its last-value key if it has one."""
+    content = ALONE + encoded
     return seal(key, content if last_key is None else _key_part(last_key) + content)
 
 
@@ -401,27 +404,6 @@ def duplicate_key(address_id: int, number: int) -> bytes:
 def duplicate_number(key: bytes) -> int:
     """Return the number in the key of a duplicate id."""
     return int(_DUPLICATE.unpack(key)[1])
-
-
-def skipped_key(queue_name: str, host: int) -> bytes:
-    """Return the key of the record with the ranges that a queue of a virtual host skipped."""
-    name = queue_name.encode()
-    return record_key(
-        space_of(host, SKIPPED), name if len(name) <= LONGEST_NAME_IN_KEY else _DIGEST + sha256(name).digest()
-    )
-
-
-def write_ranges(ranges: Iterable[tuple[int, int]]) -> bytes:
-    """Return the content of a record in space `SKIPPED`."""
-    return b"".join(U64.pack(start) + U64.pack(stop) for start, stop in ranges)
-
-
-def read_ranges(content: bytes) -> list[tuple[int, int]]:
-    """Return the ranges that `write_ranges` wrote. Raises DamagedValue."""
-    if len(content) % 16:
-        raise DamagedValue("it is not a list of ranges")
-    numbers = [U64.unpack_from(content, at)[0] for at in range(0, len(content), 8)]
-    return list(zip(numbers[::2], numbers[1::2], strict=True))
 
 
 def record_key(space: str, key: bytes) -> bytes:

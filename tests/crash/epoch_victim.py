@@ -1,7 +1,8 @@
-"""A store that commits a long epoch until it dies: `python -m tests.crash.epoch_victim folder [fault]`.
+"""A store that commits a long epoch until it dies: `python -m tests.crash.epoch_victim folder queues [fault]`.
 
-Two attempts are staged and committed in slices of a few messages. It prints "staged" when the stages are on disk, and
-"committed" when the client would hear so.
+One queue gets the messages in ranges that the store moves, two get them one by one. Two attempts are staged and
+committed in slices of a few messages. It prints "staged" when the stages are on disk, and "committed" when the client
+would hear so.
 """
 
 import sys
@@ -11,9 +12,12 @@ from typing import Final
 
 from artemis_py.core.messages.builtin_format import plain_message
 from artemis_py.core.messages.view import MessageView
+from artemis_py.core.queues.arrival import Arrival
+from artemis_py.core.queues.queue import Queue
 from artemis_py.core.runtime.access import Subject
 from artemis_py.core.services.epochs import COMMITS, EPOCHS
 from artemis_py.core.sessions.session import Session
+from artemis_py.store.lmdb import LmdbStore
 from tests.unit.store.world import World, multicast
 
 FIRST: Final = 9
@@ -25,20 +29,20 @@ class _Holder:
     def stolen(self) -> None: ...
 
 
-Save = Callable[[str, bytes, bytes | None], None]
-Fault = Callable[[Save], Save]
-"""Takes the store's way to save a record, and returns what takes its place."""
+Fault = Callable[[LmdbStore], None]
+"""Makes a store worse than it is."""
 
 
-def main(folder: Path, faults: list[Fault]) -> None:
+def main(folder: Path, queues: int, faults: list[Fault]) -> None:
     """Stage, then commit; what is printed leaves the process at once."""
     world = World(folder)
     for fault in faults:
-        world.store.save_record = fault(world.store.save_record)  # type: ignore[method-assign,assignment]
+        fault(world.store)
     world.services.staging.epochs.slice_messages = 3
     world.services.staging.epochs.unstored_messages = 3
+    world.services.staging.epochs.range_messages = 3
     domain = world.domain
-    multicast(world, "news", *QUEUES)
+    multicast(world, "news", *QUEUES[:queues])
     session = Session(domain, Subject("job"), "job-1")
     for attempt, bodies in (("a", EVERYTHING[:FIRST]), ("b", EVERYTHING[FIRST:]), ("c", EVERYTHING)):
         producer = session.producer("news")
@@ -56,17 +60,19 @@ def main(folder: Path, faults: list[Fault]) -> None:
     world.settle()
 
 
-def without_decision(save: Save) -> Save:
+def without_decision(store: LmdbStore) -> None:
     """A planted fault: the epoch is known to be committed, and not of which stages."""
+    save = store.save_record
 
     def forgetful(space: str, key: bytes, value: bytes | None) -> None:
         save(space, key, None if space == COMMITS else value)
 
-    return forgetful
+    store.save_record = forgetful  # type: ignore[method-assign]
 
 
-def decided_last(save: Save) -> Save:
+def decided_last(store: LmdbStore) -> None:
     """A planted fault: the messages are routed first, and that they are is written then."""
+    save = store.save_record
     late: dict[bytes, bytes | None] = {}
 
     def routed(space: str, key: bytes, value: bytes | None) -> None:
@@ -77,10 +83,26 @@ def decided_last(save: Save) -> Save:
         elif value is None:
             save(EPOCHS, key, late[key])
 
-    return routed
+    store.save_record = routed  # type: ignore[method-assign]
 
 
-FAULTS: Final[dict[str, Fault]] = {"without-decision": without_decision, "decided-last": decided_last}
+def moved_late(store: LmdbStore) -> None:
+    """A planted fault: a range is moved by the commit after the one in which its stage ends."""
+    move = store.move
+
+    def late(source: Queue, rank: int, after: int, arrival: Arrival) -> None:
+        # Without anything to commit it would not be late.
+        store.save_record("late", b"", b"")
+        store.when_durable(lambda: move(source, rank, after, arrival))
+
+    store.move = late  # type: ignore[method-assign]
+
+
+FAULTS: Final[dict[str, Fault]] = {
+    "without-decision": without_decision,
+    "decided-last": decided_last,
+    "moved-late": moved_late,
+}
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), [FAULTS[fault] for fault in sys.argv[2:]])
+    main(Path(sys.argv[1]), int(sys.argv[2]), [FAULTS[fault] for fault in sys.argv[3:]])

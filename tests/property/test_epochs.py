@@ -49,6 +49,7 @@ def world_of(folder: Path, slice_messages: int, memory_bytes: int) -> World:
     world = World(folder, {"#": AddressSettings(max_read_page_messages=4)})
     world.services.staging.epochs.slice_messages = slice_messages
     world.services.staging.epochs.unstored_messages = 4
+    world.services.staging.epochs.range_messages = slice_messages
     world.services.staging.memory_bytes = memory_bytes
     return world
 

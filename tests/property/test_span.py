@@ -39,7 +39,7 @@ class Numbered(Side):
 
     def there(self) -> list[Reference]:
         """What waits and what is delivered, by number."""
-        delivered = [one for consumer in self.queue.consumers for one in consumer.outstanding.values()]
+        delivered = [one for consumer in self.queue.consumers for one in consumer.outstanding.all()]
         return sorted(browse_all(self.queue) + delivered, key=lambda reference: reference.sequence)
 
     def span(self, start: int, length: int, credit: int, cut: int | None, number: int) -> None:
@@ -182,7 +182,7 @@ def test_a_time_is_found_wherever_its_messages_are(
             else:
                 chosen = {one.sequence for one in browse_all(queue)[arguments[0] :: arguments[1]]}
                 acknowledge_numbers(queue, chosen | {queue.next_sequence})
-            held = [one for consumer in queue.consumers for one in consumer.outstanding.values()]
+            held = [one for consumer in queue.consumers for one in consumer.outstanding.all()]
             there = sorted(one.sequence for one in browse_all(queue) + held)
             for time_ms in {0, *(at + late for at in set(times.values()) for late in (0, 1))}:
                 expected = next((one for one in there if times[one] >= time_ms), queue.next_sequence)

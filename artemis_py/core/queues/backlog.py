@@ -11,9 +11,10 @@ Appending, removing and putting back are O(1) whatever the length.
 from typing import TYPE_CHECKING, Final
 
 from artemis_py.core.addresses.address import Address
+from artemis_py.core.queues.arrival import Arrival
 from artemis_py.core.queues.dispatcher import Dispatcher
 from artemis_py.core.queues.page import END, Page, Place
-from artemis_py.core.queues.reference import PRIORITIES, WAITING, Reference, ReferenceList
+from artemis_py.core.queues.reference import GONE, PRIORITIES, WAITING, Reference, ReferenceList, unhold
 from artemis_py.core.queues.settlement import delay
 from artemis_py.core.queues.tail import Tail
 from artemis_py.core.runtime.accounts import TAIL_BYTES, MemoryAccount
@@ -87,10 +88,10 @@ class Backlog:
         self._window_messages = max_messages if max_messages >= 0 else END
         self._window_bytes = max_bytes if max_bytes >= 0 else END
 
-    @property
-    def last_sequence(self) -> int:
-        """The highest sequence that may be waiting, in any priority."""
-        return self._queue.next_sequence - 1
+    def last_sequence(self, tail: Tail | None) -> int:
+        """Return the highest sequence that may be waiting where this tail is, and can be read now."""
+        last = self._queue.next_sequence - 1
+        return last if tail is None else min(last, tail.readable_upto)
 
     @property
     def size_bytes(self) -> int:
@@ -205,6 +206,28 @@ class Backlog:
         self.count += count
         self.cold_count += count
 
+    def expect(self, arrival: Arrival) -> None:
+        """Register messages that the store moves here, behind all others of their priority."""
+        self._tail(arrival.priority, arrival.first - 1).expect(arrival)
+        self.count += arrival.count
+        self.cold_count += arrival.count
+
+    def arrived(self, arrival: Arrival) -> None:
+        """Note that messages that were expected can be read now, without those that are missing."""
+        tail = self.tails[arrival.priority]
+        if tail is not None and tail.arrived(arrival):
+            self._lose(arrival.missing)
+            self.close(tail, arrival.priority)
+
+    @property
+    def readable_upto(self) -> int:
+        """Return the sequence up to which no message of any priority is still being moved here by the store."""
+        upto = END
+        for tail in self.tails:
+            if tail is not None:
+                upto = min(upto, tail.readable_upto)
+        return upto
+
     # -- out ---------------------------------------------------------------------------------------------------
 
     def head(self) -> Reference | None:
@@ -255,6 +278,31 @@ class Backlog:
             self.mask &= ~(1 << priority)
         self.count -= 1
         self.memory_bytes -= reference.message.size
+
+    def give_up(self, priority: int, limit: int) -> tuple[int, int]:
+        """Forget the first messages of a priority, at most `limit`, because the store moves them to another queue.
+
+        Returns their number and size. All messages of the queue are durable and wait, and their sequences are
+        consecutive. The size of those that are on disk only is their share, as if all of them had the same.
+        """
+        references = self.lists[priority]
+        count = size_bytes = 0
+        reference = references.head
+        while reference is not None and count < limit:
+            self.unlink(reference)
+            reference.state = GONE
+            count += 1
+            size_bytes += reference.message.size
+            unhold(reference.message)
+            reference = references.head
+        tail = self.tails[priority]
+        if tail is not None and count < limit:
+            cold = min(limit - count, tail.stored_count)
+            size_bytes += tail.forget_first(cold)
+            self._lose(cold)
+            count += cold
+            self.close(tail, priority)
+        return count, size_bytes
 
     def load(self, priority: int) -> bool:
         """Read the next page of a priority's tail into memory and move the frontier. False if it cannot be read."""

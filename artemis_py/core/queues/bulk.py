@@ -45,12 +45,15 @@ class Place:
 
     def move(self) -> bool:
         """Move to the next messages; False at the end. Raises StoreError if they cannot be read."""
+        backlog = self._queue.backlog
+        tail = backlog.tails[self._priority]
+        if tail is not None:
+            # What the store is moving here counts as not yet arrived.
+            self._upto = min(self._upto, tail.readable_upto)
         if self.position >= self._upto:
             return False
-        backlog = self._queue.backlog
         end = self._find_warm(self._upto)
         self.cold = []
-        tail = backlog.tails[self._priority]
         if tail is not None and tail.frontier < end:
             page: Page | None = backlog.scan(tail, max(tail.frontier, self.position), end, self.step)
             if page is None:

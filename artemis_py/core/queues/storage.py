@@ -22,6 +22,7 @@ from artemis_py.errors import LimitExceeded
 if TYPE_CHECKING:
     from artemis_py.core.addresses.address import Address
     from artemis_py.core.messages.large_body import LargeBody
+    from artemis_py.core.queues.arrival import Arrival
     from artemis_py.core.queues.page import Page, PageRequest, Place
     from artemis_py.core.queues.queue import Queue
     from artemis_py.core.queues.reference import Reference
@@ -181,6 +182,14 @@ class Storage(Pages, Protocol):
         """Save as `put` does, for a message that the store has already, under `source` in another queue.
 
         The caller removes `source` before the loop goes on. The store need not encode or transfer the message again.
+        """
+
+    def move(self, source: "Queue", rank: int, after: int, arrival: "Arrival") -> None:
+        """Move references of one rank of `source` to the queue of an arrival: as many as it counts, behind `after`.
+
+        They are all that `source` has between these sequences, which are consecutive, and none of them is shared, has
+        a large body, a last-value key or failed attempts. The caller forgets them. The queue is told when it finds
+        them with `read` (`Queue.arrived`).
         """
 
     def create_large(self, durable: bool) -> "LargeBody":

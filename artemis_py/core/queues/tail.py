@@ -15,7 +15,8 @@ Durable messages are in the storage; others, if they exceed the limits of memory
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-from artemis_py.core.queues.page import SCHEDULED_RANK, Page, PageRequest, Place, number_of, position_of
+from artemis_py.core.queues.arrival import Arrival
+from artemis_py.core.queues.page import END, SCHEDULED_RANK, Page, PageRequest, Place, number_of, position_of
 from artemis_py.core.queues.reference import COLD, GONE, WAITING, Reference, hold, unhold
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ class Tail:
     """The tail of one list of one queue."""
 
     __slots__ = (
+        "_arriving",
         "_leaving",
         "frontier",
         "is_counted_wrong",
@@ -57,6 +59,8 @@ class Tail:
         """Positions behind the frontier that a read may still show but that are in memory or gone."""
         self._leaving: Final[deque[tuple[int, int]]] = deque()
         """Batch and position of references that were taken and then removed."""
+        self._arriving: Final[deque[Arrival]] = deque()
+        """What the store moves here and has not committed yet, in the order of the sequences."""
         self.is_counted_wrong: bool = False
         self.removed_count: int = 0
         """Number of messages behind the frontier that were removed; a cursor that has read ahead compares it."""
@@ -95,6 +99,26 @@ class Tail:
         self.stored_bytes += size_bytes
         self.queue.address.page_out(count, size_bytes)
 
+    def expect(self, arrival: Arrival) -> None:
+        """Count messages that the store moves here; they cannot be read before they have `arrived`."""
+        self.stored_count += arrival.count
+        self.stored_bytes += arrival.size_bytes
+        self._arriving.append(arrival)
+
+    def arrived(self, arrival: Arrival) -> bool:
+        """Note that messages that were expected can be read now; False if they were removed in the meantime."""
+        if arrival not in self._arriving:
+            return False
+        self._arriving.remove(arrival)
+        self.stored_count -= arrival.missing
+        self.queue.address.page_out(arrival.count - arrival.missing, arrival.size_bytes)
+        return True
+
+    @property
+    def readable_upto(self) -> int:
+        """Return the position up to which the tail can be read now: what arrives, and what is behind it, cannot."""
+        return self._arriving[0].first - 1 if self._arriving else END
+
     def committed(self, reference: Reference) -> None:
         """Note that a reference that was put can be read now."""
         recent = self.recent
@@ -115,6 +139,10 @@ class Tail:
 
     def read(self, after: int, upto: int, max_messages: int, max_bytes: int) -> Page | None:
         """Read the next messages on disk behind position `after`, in order; None if they cannot be read."""
+        if self._arriving and self._arriving[0].first <= upto:
+            upto = self._arriving[0].first - 1
+            if upto <= after:
+                return None
         page: Page | None = None
         request = PageRequest(self.rank, after, upto, max_messages, max_bytes, self.taken)
         if self.stored_count > 0:
@@ -266,6 +294,27 @@ class Tail:
         while leaving and leaving[0][1] <= end:
             leaving.popleft()
 
+    def forget_first(self, count: int) -> int:
+        """Forget the next messages, because the store moves them away; return their size in bytes, if all equal.
+
+        They are all that is left of their sequences, and none of them is in `taken`.
+        """
+        size_bytes = self.stored_bytes if count == self.stored_count else self.stored_bytes * count // self.stored_count
+        self.frontier += count
+        self.stored_count -= count
+        self.stored_bytes -= size_bytes
+        cold_count = cold_bytes = 0
+        recent = self.recent
+        while recent and recent[0].sequence <= self.frontier:
+            reference = recent.popleft()
+            if reference.state == COLD:
+                cold_count += 1
+                cold_bytes += reference.message.size
+                reference.state = GONE
+                unhold(reference.message)
+        self.queue.address.page_in(count - cold_count, size_bytes - cold_bytes)
+        return size_bytes
+
     def left(self, reference: Reference) -> None:
         """Note that a stored reference is about to be removed: it may be read until that is committed."""
         position = position_of(reference)
@@ -300,6 +349,10 @@ class Tail:
                 if self.queue.entry is not None:
                     self.queue.entry.ended(self.queue, reference)
                 unhold(reference.message)
+        for arrival in self._arriving:
+            count -= arrival.count
+            size_bytes -= arrival.size_bytes
+        self._arriving.clear()
         self.queue.address.page_in(count, size_bytes)
         self.recent.clear()
         self.stored_count = self.stored_bytes = self.spilled_count = self.spilled_bytes = 0

@@ -5,6 +5,10 @@ is committed, whatever happens. Its messages move from their stages to the queue
 loop, so after any crash a message is in its stage or in the queues, and never in both. The next start continues where
 the last run ended. If an epoch takes more than one slice, readers see it appear in parts, in the order of its attempts.
 
+If every message of a stage goes to one queue, which need not examine them, the store moves them in ranges, without
+reading them into memory. A slice is then as many as one commit of the store should move. Otherwise, and for stages that
+an earlier run left, each message is routed by itself.
+
 Each writer has one request served at a time, in the order of arrival. So an epoch waits for those before it, and a
 client that asks again for one that is being routed gets its answer when that is done.
 
@@ -20,6 +24,8 @@ from typing import TYPE_CHECKING, Final
 
 from artemis_py.core.addresses.address import Address
 from artemis_py.core.messages.message import DEFAULT_PRIORITY, Message
+from artemis_py.core.queues.arrival import Arrival
+from artemis_py.core.queues.queue import Queue
 from artemis_py.core.queues.reference import GONE, PRIORITIES, unhold
 from artemis_py.core.routing.domain import Domain
 from artemis_py.core.runtime.background import Steps
@@ -37,6 +43,11 @@ SLICE_MESSAGES: Final = 200
 """Messages routed in one turn: some 3 ms."""
 STAGE_COST: Final = 10
 """Cost of the end of a stage, in messages of a slice: its queue is deleted."""
+
+RANGE_MESSAGES: Final = 20_000
+RANGE_UNIT_BYTES: Final = 1600
+"""Messages that one commit of the store moves, in some 60 ms, for which others wait; one of twice these bytes counts as
+two, and so on."""
 
 UNSTORED_MESSAGES: Final = 5000
 UNSTORED_BYTES: Final = 16 << 20
@@ -64,6 +75,11 @@ class Epochs:
         self._on_routed: Final = on_routed
         self.slice_messages: int = SLICE_MESSAGES
         self.unstored_messages: int = UNSTORED_MESSAGES
+        self.range_messages: int = RANGE_MESSAGES
+        self._moved: int = 0
+        """Messages that were moved in ranges, and that the store may not have written yet."""
+        self._arrival: Arrival | None = None
+        """The last range of them."""
         self._last: Final[dict[WriterKey, int]] = {}
         self._undone: Final[dict[WriterKey, deque[Stage]]] = {}
         """Stages of decided epochs that are still to be routed."""
@@ -147,6 +163,7 @@ class Epochs:
             if domain.dispatcher.storage_failure is not None:
                 raise StoreError(f"decisions can no longer be stored: {domain.dispatcher.storage_failure}")
             stage = undone[0]
+            yield from self._move_ranges(stage)
             while stage.queue.waiting_count > 0 and left > 0:
                 address = domain.addresses.get(stage.address)
                 if address is not None and _is_blocked(address):
@@ -171,7 +188,48 @@ class Epochs:
                     yield None
         del self._undone[key]
         domain.records.save_record(COMMITS, record_key(key), None)
+        arrival = self._arrival
+        if arrival is not None:
+            # It may be durable, in a log, before it can be read.
+            yield arrival.when_arrived
+            if self._arrival is arrival:
+                self._arrival = None
+                self._moved = 0
         return None
+
+    def _move_ranges(self, stage: "Stage") -> Steps:
+        """Have the store move what it can of a stage; what is left has to be routed. Raises StoreError."""
+        while True:
+            target = self._target_of(stage)
+            if target is None:
+                return None
+            if self._moved < self.range_messages or self._arrival is None:
+                self._move_range(stage, target)
+            else:
+                # Anything may have changed after that.
+                yield self._arrival.when_arrived
+                self._moved = 0
+
+    def _target_of(self, stage: "Stage") -> Queue | None:
+        """Return the queue to which the store can move what is left of a stage; None if there is none."""
+        queue = stage.queue
+        count = queue.waiting_count
+        if not stage.is_uniform or count == 0 or stage.moved + count != queue.next_sequence - 1:
+            return None
+        address = self._domain.addresses.get(stage.address)
+        return None if address is None else self._domain.sole_queue(address, stage.routing_type)
+
+    def _move_range(self, stage: "Stage", target: Queue) -> None:
+        """Have the store move the next messages of a stage, as many as there is room for."""
+        backlog = stage.queue.backlog
+        units = 1 + backlog.size_bytes // backlog.count // RANGE_UNIT_BYTES
+        count, size_bytes = backlog.give_up(DEFAULT_PRIORITY, max(1, (self.range_messages - self._moved) // units))
+        self._moved += count * units
+        arrival = target.expect(stage.priority, count, size_bytes)
+        target.address.routed += count
+        self._domain.storage.move(stage.queue, STAGE_RANK, stage.moved, arrival)
+        self._arrival = arrival
+        stage.moved += count
 
     def _move(self, stage: "Stage", address: Address | None, limit: int) -> tuple[int, int]:
         """Route the next messages of a stage, fewer than `limit` if the address is full; return number and size."""

@@ -87,6 +87,14 @@ class Stage:
         self.touched_ms: int = queue.dispatcher.now_ms
         self.is_over: bool = False
         """Whether its epoch is decided or it was discarded; it takes nothing more then."""
+        self.is_uniform: bool = queue.next_sequence == 1
+        """Whether the store could move its messages as a range: all are durable and small, have the same priority and
+        routing type, and neither delivery time, expiry nor group. What an earlier run staged is not examined."""
+        self.priority: int = 0
+        self.routing_type: int = 0
+        """What the messages have in common, if they are uniform and there are any."""
+        self.moved: int = 0
+        """Sequence of the last message that left it in a range."""
         self.taken: int = queue.message_count
         """Number of messages that it has taken in all; their size is `size_bytes`."""
         self.size_bytes: int = queue.backlog.size_bytes
@@ -95,6 +103,23 @@ class Stage:
     def key(self) -> "StageKey":
         """User, writer, epoch and attempt."""
         return self.user, self.writer, self.epoch, self.attempt
+
+    def compare(self, message: Message) -> None:
+        """Note whether a message has what the others before it have in common."""
+        if self.taken == 0:
+            self.priority = message.priority
+            self.routing_type = message.routing_type
+        self.is_uniform = (
+            message.priority == self.priority
+            and message.routing_type == self.routing_type
+            and message.durable
+            and not message.delivery_time_ms
+            and not message.expires_ms
+            and not message.has_group
+            and not message.is_shared
+            and message.large is None
+            and message.original is None
+        )
 
     @property
     def count(self) -> int:
@@ -252,6 +277,8 @@ class Staging:
             stage.dropped += 1
             self._save(stage)
             return
+        if stage.is_uniform:
+            stage.compare(message)
         stage.taken += 1
         stage.size_bytes += message.size
         awaited.message_count += 1

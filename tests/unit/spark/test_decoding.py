@@ -143,6 +143,31 @@ def test_application_properties_are_printed() -> None:
     }
 
 
+@given(st.integers(-(2**63), 2**63 - 1))
+def test_whole_numbers_are_printed_whatever_octets_they_take(number: int) -> None:
+    """The shortest form is a signed octet; Proton's `int` has four or one, `ubyte` its own code."""
+    properties = {"long": number, "int": int32(number % 2**32 - 2**31), "small": int32(number % 256 - 128)}
+
+    assert row(Message(properties=properties).encode(), "properties")["properties"] == {
+        name: str(int(value)) for name, value in properties.items()
+    }
+
+
+def test_each_row_has_its_own_header() -> None:
+    """Headers that are the same octets are decoded once."""
+    rows = Rows(frozenset(("durable", "priority", "ttl_ms", "delivery_count")))
+    for durable, priority in ((True, 7), (False, 4), (True, 7), (True, 2)):
+        rows.add(bytes(Message(durable=durable, priority=priority, body="x").encode()))
+    rows.add(b"\x00\x53\x75\xa0\x01x")
+
+    assert rows.columns == {
+        "durable": [True, False, True, True, False],
+        "priority": [7, 4, 7, 2, 4],
+        "ttl_ms": [None] * 5,
+        "delivery_count": [0] * 5,
+    }
+
+
 @pytest.mark.parametrize(
     ("value", "text"), [(b"\xff\x00", "ff00"), (False, "false"), (Symbol("y"), "y"), (2**63 - 1, str(2**63 - 1))]
 )
@@ -153,7 +178,9 @@ def test_values_have_one_printed_form(value: object, text: str) -> None:
 def test_the_number_in_the_queue_is_read_as_our_broker_writes_it() -> None:
     payload = annotations_bytes(b"", 42, None) + b"\x00\x53\x75\xa0\x00"
 
-    assert row(payload, "body")["sequence"] == 42
+    found = row(payload, "body", "annotations")
+
+    assert (found["sequence"], found["annotations"]) == (42, {"x-opt-sequence-number": "42"})
 
 
 def test_number_and_time_are_found_wherever_a_broker_writes_them() -> None:

@@ -37,7 +37,7 @@ def test_an_id_is_in_the_batch_of_its_message(tmp_path: Path) -> None:
         send(world, "m", "id")
         world.hands.turn()
         before = (world.count(schema.REFERENCES), world.count(schema.DUPLICATES))
-        world.hands.work()
+        world.commit()
         after = (world.count(schema.REFERENCES), world.count(schema.DUPLICATES))
 
     assert before == (0, 0)

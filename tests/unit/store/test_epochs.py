@@ -28,6 +28,7 @@ class World(StoreWorld):
     def __init__(self, folder: Path, settings: dict[str, AddressSettings] | None = None) -> None:
         super().__init__(folder, settings)
         self.services.staging.epochs.slice_messages = 3
+        self.services.staging.epochs.range_messages = 3
         self.services.staging.epochs.unstored_messages = 6
         self.services.staging.memory_bytes = 2500
 
@@ -86,14 +87,21 @@ def events(world: StoreWorld) -> Iterator[None]:
             yield
 
 
-def test_an_epoch_is_routed_whole_or_not_at_all_whatever_moment_a_crash_chooses(tmp_path: Path) -> None:
-    """From the first commit that has the decision on, the next start routes the rest; before, nothing was routed."""
+@pytest.mark.parametrize("filter", [None, "1 = 1"])
+def test_an_epoch_is_routed_whole_or_not_at_all_whatever_moment_a_crash_chooses(
+    tmp_path: Path, filter: str | None
+) -> None:
+    """From the first commit that has the decision on, the next start routes the rest; before, nothing was routed.
+
+    A queue with a filter gets the messages one by one, and one without in ranges.
+    """
     everything = numbers(0, 20)
     outcomes = set()
     moment = 0
     while True:
         folder = tmp_path / str(moment)
         with World(folder, SETTINGS) as world:
+            world.queue(filter=filter)
             job = Job(world)
             job.stage(0, "a", *everything[:13])
             job.stage(0, "b", *everything[13:])
@@ -413,6 +421,7 @@ def test_a_staged_message_is_stored_once(tmp_path: Path) -> None:
 def test_what_left_a_stage_is_removed_as_a_range(tmp_path: Path) -> None:
     """One entry for a slice instead of one for each message."""
     with World(tmp_path, SETTINGS) as world:
+        world.queue(filter="1 = 1")
         job = Job(world)
         job.stage(0, "a", *numbers(0, 10))
         world.settle()
@@ -425,8 +434,9 @@ def test_what_left_a_stage_is_removed_as_a_range(tmp_path: Path) -> None:
         world.audit()
 
 
-def test_a_damaged_value_is_moved_as_the_memory_has_it(tmp_path: Path) -> None:
+def test_a_damaged_value_is_routed_as_the_memory_has_it(tmp_path: Path) -> None:
     with StoreWorld(tmp_path) as world:
+        world.queue(filter="1 = 1")
         job = Job(world)
         job.stage(0, "a", "x", "y")
         world.settle()

@@ -30,7 +30,7 @@ def test_a_record_is_durable_with_the_message_of_its_turn(tmp_path: Path) -> Non
         world.store.save_record("mqtt", b"k", b"v")
         world.hands.turn()
         before = world.count(schema.REFERENCES), world.count(schema.RECORDS)
-        world.hands.work()
+        world.commit()
 
         assert before == (0, 0)
         assert (world.count(schema.REFERENCES), world.count(schema.RECORDS)) == (1, 1)
