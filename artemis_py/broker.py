@@ -234,7 +234,16 @@ class Broker:
             may_create = config.create_journal_dir
             worker = self.store_worker = Worker(loop, turn.enter)
             store = parts_of_store(
-                self._store, self._disk, services, self.virtual_hosts.hosts, managers, may_create, loop, turn, worker
+                self._store,
+                self._disk,
+                services,
+                self.virtual_hosts.hosts,
+                managers,
+                may_create,
+                loop,
+                turn,
+                worker,
+                Worker(loop, turn.enter),
             )
         mesh: list[Part] = []
         self.mesh = self.host.mesh = mesh_of(config, services.sessions, managers, turn, self.connections)
@@ -323,6 +332,7 @@ class Broker:
         )
         if self.mesh is not None:
             self.mesh.restore(self.node_id)
+            self.mesh.mesh.retained.load(self.services.retained)
 
     async def _say_goodbye(self) -> None:
         """End the connections, after the acceptors have stopped."""

@@ -27,7 +27,7 @@ def references_of(queue: Queue) -> list[Reference]:
             found += [reference for reference in tail.recent if reference.state == COLD]
     for consumer in queue.consumers:
         if not consumer.browse:
-            found += consumer.outstanding.values()
+            found += consumer.outstanding.all()
     return found
 
 

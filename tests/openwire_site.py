@@ -49,6 +49,7 @@ from artemis_py.store.lmdb import LmdbStore
 from artemis_py.store.memory import MemoryStore
 from artemis_py.store.recovery import recover
 from tests.core_harness import START_MS, make_hosts, make_services
+from tests.log_switch import LOG
 from tests.openwire_harness import frames, wire_format
 from tests.unit.store.world import SMALL_MAP_BYTES, Handmade
 
@@ -71,7 +72,7 @@ class Site:
         if settings is not None:
             repository.add("#", settings)
         self.hands = Handmade()
-        self._store = None if folder is None else LmdbStore(folder, SMALL_MAP_BYTES)
+        self._store = None if folder is None else LmdbStore(folder, SMALL_MAP_BYTES, log=LOG)
         storage: Storage = MemoryStore() if self._store is None else self._store
         self.domain = Domain(repository, Dispatcher(storage, None, options), options, access)
         self.domain.dispatcher.now_ms = now_ms
@@ -96,6 +97,8 @@ class Site:
             environment, self._store._environment = self._store._environment, None
             if environment is not None:
                 environment.close()
+                if self._store._folding is not None:
+                    self._store._folding.log.close()
 
     def turn(self) -> None:
         """Deliver what can be delivered, without any commit."""

@@ -73,6 +73,11 @@ def stat(instance: Path, as_json: bool) -> None:
         )
         click.echo(f"{found.large_messages} large bodies, {found.large_bytes} bytes in files of their own")
         click.echo(f"{found.file_bytes} bytes on disk, {found.used_bytes} in use; format {found.format}")
+        if found.log_file_bytes:
+            click.echo(
+                f"{found.log_file_bytes} bytes of write-ahead log; {found.log_batches} commits in it, "
+                f"{found.log_bytes} bytes, are not counted above"
+            )
     if found.problems:
         raise Failed(
             f"the store is damaged: {found.problems[0]} ({len(found.problems)} problems, `data check` names them all); "
@@ -93,6 +98,11 @@ def check(instance: Path) -> None:
         click.echo(
             f"note: {findings.unreferenced_files} files of large messages, {findings.unreferenced_bytes} bytes, that "
             "no stored message refers to: arriving, not durable, or removed by the next start"
+        )
+    if findings.log_batches:
+        click.echo(
+            f"note: {findings.log_batches} commits, {findings.log_bytes} bytes, are in the write-ahead log only; their "
+            "checksums are right, what they change is not checked"
         )
     for problem in findings.problems:
         say(str(problem))

@@ -109,6 +109,38 @@ class BrokerConfig:
         "Confirm durable messages and settlements when they are on disk. Both kinds share their commits: false has an "
         "effect only if the option before is false too, and the other way round.",
     )
+    write_ahead_log: bool = option(
+        Kind.BOOLEAN,
+        False,
+        "Whether a commit is appended to a log, with one write and one sync, and written into the store later, many "
+        "commits at once. Most messages that are consumed soon are then never written into the store. Either value "
+        "takes over what the other one left.",
+    )
+    write_ahead_log_max_size_bytes: int = option(
+        Kind.BYTES,
+        64 * 1024 * 1024,
+        "Bytes in the log at which it is written into the store; at twice as many, commits wait until that is done.",
+        name="write-ahead-log-max-size",
+        minimum=1024 * 1024,
+    )
+    write_ahead_log_max_age_ms: int = option(
+        Kind.MILLISECONDS,
+        2_000,
+        "How long a commit stays in the log only. After this time at most, `data export` and others see it.",
+        name="write-ahead-log-max-age",
+        minimum=1,
+    )
+    journal_file_size_bytes: int = option(
+        Kind.BYTES,
+        10 * 1024 * 1024,
+        "Size of the files of the log. A commit that needs more gets a file of its own.",
+        name="journal-file-size",
+        minimum=64 * 1024,
+    )
+    journal_min_files: int = option(Kind.COUNT, 2, "Files of the log that are made at the start.", minimum=1)
+    journal_pool_files: int = option(
+        Kind.COUNT, 10, "Files of the log that stay after a peak, to be used again; -1: all."
+    )
     max_disk_usage: int = option(
         Kind.COUNT,
         -1,

@@ -94,8 +94,8 @@ CORE: Final[Mapping[str, Verdict]] = {
     **_each("bindings-directory create-bindings-dir", _ALL_IN_ONE),
     **_each("journal-datasync large-message-sync page-sync-timeout", _SYNCED),
     **_each("journal-buffer-size journal-buffer-timeout", _ONE_COMMIT),
-    **_each("journal-device-block-size journal-file-open-timeout journal-file-size", _ONE_FILE),
-    **_each("journal-max-attic-files journal-min-files journal-pool-files log-journal-write-rate", _ONE_FILE),
+    **_each("journal-device-block-size journal-file-open-timeout", _ONE_FILE),
+    **_each("journal-max-attic-files log-journal-write-rate", _ONE_FILE),
     **_each("journal-compact-min-files journal-compact-percentage", _COMPACT),
     **_each("page-max-concurrent-io purge-page-folders read-whole-page", _NO_PAGE_FILES),
     "journal-type": _none("LMDB does the input and output"),
@@ -214,7 +214,7 @@ SECURITY_SETTINGS: Final[Mapping[str, Verdict]] = {
 
 CLUSTER_CONNECTION: Final[Mapping[str, Verdict]] = {
     "call-failover-timeout": _none("there are no calls that fail over to another broker"),
-    "min-large-message-size": _left_out("large messages are consumed at the broker that took them"),
+    "min-large-message-size": _left_out("a message that is large in a client protocol moves in pieces"),
     **_each("notification-interval notification-attempts", _none("brokers compare what they know of each other")),
     "topology-scanner-attempts": _none("brokers that are missing are dialled all the time"),
     "use-duplicate-detection": _none("messages change their broker exactly once in any case"),

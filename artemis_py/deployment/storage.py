@@ -17,6 +17,8 @@ from artemis_py.errors import Problem
 from artemis_py.protocol import ProtocolManager
 from artemis_py.store.disk import DiskMonitor
 from artemis_py.store.lmdb import LmdbStore
+from artemis_py.store.log.options import LogOptions
+from artemis_py.store.log_start import LogSettings
 from artemis_py.store.recovery import restore, restore_branches, restore_jobs, restore_retained
 from artemis_py.transport.repeated import Repeated
 from artemis_py.transport.turn import Turn
@@ -55,7 +57,26 @@ def store_of(config: BrokerConfig) -> LmdbStore | None:
     if not config.persistence_enabled:
         return None
     waits = config.journal_sync_transactional or config.journal_sync_non_transactional
-    return LmdbStore(journal_folder(config), large_messages_folder=large_messages_folder(config), answers_wait=waits)
+    return LmdbStore(
+        journal_folder(config),
+        large_messages_folder=large_messages_folder(config),
+        answers_wait=waits,
+        log=_log_of(config) if config.write_ahead_log else None,
+    )
+
+
+def _log_of(config: BrokerConfig) -> LogSettings:
+    """Return how the write-ahead log uses the disk, and when it is folded."""
+    files = LogOptions(
+        file_bytes=config.journal_file_size_bytes,
+        min_files=config.journal_min_files,
+        pool_files=config.journal_pool_files,
+    )
+    return LogSettings(
+        files=files,
+        max_bytes=config.write_ahead_log_max_size_bytes,
+        max_age_s=config.write_ahead_log_max_age_ms / 1000,
+    )
 
 
 def parts_of_store(
@@ -68,8 +89,11 @@ def parts_of_store(
     loop: asyncio.AbstractEventLoop,
     turn: Turn,
     worker: Worker,
+    folding_worker: Worker,
 ) -> list[Part]:
     """Return the parts that recover the stored state and store what happens from then on.
+
+    `worker` commits; `folding_worker` writes what a write-ahead log has into the store.
 
     With `may_create`, a missing folder of the store is created. It is long so that the order stands in one place.
     """
@@ -102,11 +126,12 @@ def parts_of_store(
             lambda: restore(store, domain, formats, may_create, hosts),
             lambda: store.close([queue for each in domains() for queue in each.queues.values()]),
         ),
-        # Parts stop in reverse: the worker finishes its commit before the store is closed.
+        # Parts stop in reverse: the workers finish their commit and fold before the store is closed.
+        Part("folding worker", State.RECOVERING, stop=folding_worker.stop),
         Part(
             "store worker",
             State.RECOVERING,
-            lambda: store.start(loop, worker, failed, turn.stored),
+            lambda: store.start(loop, worker, failed, turn.stored, folding_worker),
             worker.stop,
         ),
         Part("retained messages", State.RECOVERING, of_each(lambda each: restore_retained(each.retained, formats))),

@@ -11,9 +11,13 @@ from artemis_py.core.messages.large_body import LargeBody
 from artemis_py.core.messages.record import encode_amendment
 from artemis_py.core.queues.reference import COLD, Reference
 from artemis_py.store.large import FileBody
-from artemis_py.store.schema import LARGE, SHARED, UNREAD, Drop
+from artemis_py.store.moves import Move
+from artemis_py.store.schema import LARGE, SHARED, UNREAD, Drop, plain_handle
 
 Answer = tuple[Callable[[], None], Callable[[str], None] | None]
+Removal = tuple[int, int, int, int, int, bool, bytes | None, Reference | None]
+"""Queue id, handle, delivery time, message id, size, whether failed attempts may be stored, last-value key; and the
+reference, if it was in memory, until its batch is merged into another."""
 
 
 class Batch:
@@ -22,6 +26,7 @@ class Batch:
     __slots__ = (
         "bodies",
         "damaged",
+        "defined_bytes",
         "definitions",
         "dropped_addresses",
         "drops",
@@ -29,7 +34,9 @@ class Batch:
         "has_more",
         "is_written",
         "last_put",
+        "moves",
         "number",
+        "put_bytes",
         "puts",
         "removals",
         "sources",
@@ -46,9 +53,10 @@ class Batch:
         """Queue id and handle under which an earlier batch stored the message of a reference in `puts`."""
         self.updates: Final[dict[Reference, tuple[int, int, int, bytes]]] = {}
         """Handle, delivery count, due time in ms, and what consumers changed in the message."""
-        self.removals: Final[list[tuple[int, int, int, int, int, bool, bytes | None]]] = []
-        """Queue id, handle, delivery time, message id, size, whether failed attempts may be stored, last-value key."""
+        self.removals: Final[list[Removal]] = []
         self.drops: Final[list[Drop]] = []
+        self.moves: Final[list[Move]] = []
+        """Ranges that change their queue, after the puts and before the drops."""
         self.damaged: Final[list[tuple[bytes, bytes, bytes]]] = []
         """Database, key and value of each value that was found damaged."""
         self.definitions: Final[dict[tuple[bytes, bytes], bytes | None]] = {}
@@ -60,7 +68,11 @@ class Batch:
         self.dropped_addresses: Final[list[int]] = []
         self.waiting: Final[list[Answer]] = []
         """Callbacks to run when the batch is durable, each with the one to run if that fails."""
+        self.defined_bytes: int = 0
+        """Bytes of the values that `merge` added to `definitions`, those that were replaced since then included."""
         self.last_put: Reference | None = None
+        self.put_bytes: int = 0
+        """Bytes in memory of the messages in `puts`; a shared one counts for each reference."""
         self.has_more: bool = False
         """Whether drops are unfinished, so that another commit has to continue them; set by the worker."""
         self.is_written: bool = False
@@ -70,8 +82,20 @@ class Batch:
     def has_work(self) -> bool:
         """Whether there is anything to write."""
         return bool(
-            self.puts or self.removals or self.updates or self.definitions or self.drops or self.damaged or self.bodies
+            self.puts
+            or self.removals
+            or self.updates
+            or self.definitions
+            or self.drops
+            or self.moves
+            or self.damaged
+            or self.bodies
         )
+
+    @property
+    def changes(self) -> int:
+        """Number of things that have gathered, to see whether there are more of them."""
+        return len(self.puts) + len(self.removals) + len(self.updates) + len(self.definitions) + len(self.waiting)
 
     def put(self, reference: Reference, handle: int) -> int:
         """Gather a reference to store; return its handle, marked if it shares its message with the reference before it.
@@ -90,12 +114,18 @@ class Batch:
             self.puts[last] |= SHARED
             last.handle |= SHARED
         self.puts[reference] = handle
+        self.put_bytes += reference.message.size
         self.last_put = reference
         return handle
 
     def note_source(self, reference: Reference, source: Reference) -> None:
         """Note where the message of a reference that was just put is stored already, if it can be taken from there."""
-        if source.handle and not reference.handle & SHARED and reference.message.large is None:
+        if (
+            source.handle
+            and not reference.handle & SHARED
+            and reference.message.large is None
+            and source not in self.puts
+        ):
             self.sources[reference] = (source.queue.id, source.handle)
 
     def remove(self, reference: Reference) -> None:
@@ -103,6 +133,7 @@ class Batch:
         if self.puts.pop(reference, None) is not None:
             self.updates.pop(reference, None)
             self.sources.pop(reference, None)
+            self.put_bytes -= reference.message.size
             return
         was_updated = self.updates.pop(reference, None) is not None
         message = reference.message
@@ -119,12 +150,13 @@ class Batch:
                 message.size,
                 was_updated or reference.delivery_count > 0 or message.original is not None,
                 reference.key,
+                reference,
             )
         )
 
     def remove_unread(self, queue_id: int, handle: int, size_bytes: int, key: bytes) -> None:
         """Gather the removal of a reference that is on disk only, and was not read."""
-        self.removals.append((queue_id, handle | UNREAD, 0, 0, size_bytes, True, key))
+        self.removals.append((queue_id, handle | UNREAD, 0, 0, size_bytes, True, key, None))
 
     def _note(self, large: LargeBody) -> FileBody:
         """Have the commit check whether any stored message still refers to this body; return the body."""
@@ -138,8 +170,53 @@ class Batch:
         amendment = b"" if message.original is None else encode_amendment(message)
         self.updates[reference] = (reference.handle, reference.delivery_count, due_ms, amendment)
 
+    def merge(self, later: "Batch") -> None:
+        """Add what the next batch changes. What this one puts and the next one removes need not be written at all.
+
+        Removals come first: a reference that is removed from one place may be put at another by the same batch.
+        """
+        for removal in later.removals:
+            self._merge_removal(removal)
+        self.puts.update(later.puts)
+        self.put_bytes += later.put_bytes
+        self.last_put = later.last_put or self.last_put
+        self.sources.update(later.sources)
+        self.updates.update(later.updates)
+        for value in later.definitions.values():
+            if value is not None:
+                self.defined_bytes += len(value)
+        self.definitions.update(later.definitions)
+        self.bodies.update(later.bodies)
+        self.drops.extend(later.drops)
+        # Nobody removes what was moved before this batch is written: it cannot be read until then.
+        self.moves.extend(later.moves)
+        self.damaged.extend(later.damaged)
+        self.dropped_addresses.extend(later.dropped_addresses)
+
+    def _merge_removal(self, removal: Removal) -> None:
+        reference = removal[7]
+        if reference is None:
+            self.removals.append(removal)
+            return
+        was_updated = self.updates.pop(reference, None) is not None
+        put = self.puts.get(reference)
+        if put is not None and plain_handle(put) == plain_handle(removal[1]):
+            del self.puts[reference]
+            self.sources.pop(reference, None)
+            self.put_bytes -= removal[4]
+            return
+        # Without the reference, which would keep the message in memory until the batch is written.
+        self.removals.append((*removal[:5], removal[5] or was_updated, removal[6], None))
+
     def release(self) -> None:
         """Tell the queues that the batch is committed: they need not keep in memory what they have on disk only."""
         for reference in self.puts:
             if reference.state == COLD:
                 reference.queue.committed(reference)
+        for move in self.moves:
+            move.arrival.queue.arrived(move.arrival)
+
+    def fail(self, reason: str) -> None:
+        """Tell the core that what it expected does not arrive."""
+        for move in self.moves:
+            move.arrival.fail(reason)

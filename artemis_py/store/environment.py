@@ -131,7 +131,7 @@ class Environment:
             self._env = self._open(map_bytes)
             with self._env.begin(write=True) as transaction:
                 self.databases = {name: self._env.open_db(name, txn=transaction) for name in schema.DATABASES}
-                self._check_format(transaction)
+                self._check_format(transaction, for_import)
                 if not for_import:
                     self._check_whole(transaction)
         except (lmdb.Error, OSError) as error:
@@ -243,13 +243,20 @@ class Environment:
         # No read-ahead: a backlog is not read in the order of its pages.
         return lmdb.open(str(self.folder), map_size=map_bytes, max_dbs=len(schema.DATABASES), readahead=False)
 
-    def _check_format(self, transaction: lmdb.Transaction) -> None:
+    def _check_format(self, transaction: lmdb.Transaction, for_import: bool) -> None:
         meta = self.database(schema.META)
         value = transaction.get(schema.FORMAT_KEY, db=meta)
         if value is None:
             transaction.put(schema.FORMAT_KEY, schema.U32.pack(schema.FORMAT_VERSION), db=meta)
             return
         version = schema.U32.unpack(value)[0] if len(value) == schema.U32.size else 0
+        if schema.HOSTS_FORMAT < version <= schema.HOSTS_FORMAT + schema.LOGGED:
+            if for_import:
+                raise StoreError(
+                    f"the store in {self.folder} has a write-ahead log, because its broker was not stopped cleanly: "
+                    "start the broker and stop it, then import"
+                )
+            return
         if version == schema.HOSTS_FORMAT:
             return
         if version > schema.HOSTS_FORMAT:
@@ -289,6 +296,19 @@ class Environment:
                 f"an import into the store in {self.folder} was not finished: run `artemis-py data import` with the "
                 "same file again, it continues where it stopped"
             )
+
+    def is_logged(self, transaction: lmdb.Transaction) -> bool:
+        """Tell whether the log may have batches that the file does not have."""
+        value = transaction.get(schema.FORMAT_KEY, db=self.database(schema.META))
+        return value is not None and bool(schema.U32.unpack(value)[0] > schema.HOSTS_FORMAT)
+
+    def mark_logged(self, transaction: lmdb.Transaction, is_logged: bool) -> None:
+        """Write the format that a store has while its log may be needed, or else the one that it has without a log."""
+        meta = self.database(schema.META)
+        version: int = schema.U32.unpack(transaction.get(schema.FORMAT_KEY, b"", db=meta))[0]
+        if version > schema.HOSTS_FORMAT:
+            version -= schema.LOGGED
+        transaction.put(schema.FORMAT_KEY, schema.U32.pack(version + (schema.LOGGED if is_logged else 0)), db=meta)
 
     def database(self, name: bytes) -> "lmdb._Database":
         """Return the handle of a named database."""
@@ -366,10 +386,10 @@ class Environment:
 
     # -- writing -----------------------------------------------------------------------------------------------
 
-    def try_write(self, batch: Batch) -> str | None:
-        """Write a batch, in the worker; return None, or the reason why it is not durable."""
+    def try_write(self, batch: Batch, mark: bytes | None = None) -> str | None:
+        """Write a batch, in the worker; return None, or the reason why it is not durable. See `write`."""
         try:
-            self.write(batch)
+            self.write(batch, mark)
         except (lmdb.Error, OSError) as error:
             return reason_of(error, self.folder / FILE_NAME)
         except Exception as error:  # the edge of a thread: whatever the error is, this batch must not be confirmed
@@ -377,9 +397,10 @@ class Environment:
             return f"{type(error).__name__}: {error}"
         return None
 
-    def write(self, batch: Batch) -> None:
+    def write(self, batch: Batch, mark: bytes | None = None, is_logged: bool = True) -> None:
         """Make a batch durable as a whole, after the large bodies that it refers to.
 
+        With a `mark`, note with it which batches of the log the file has now, and whether the log may have others.
         Raises lmdb.Error or OSError if that fails; the batch may or may not be durable then.
         """
         touched_bytes = 0
@@ -389,9 +410,13 @@ class Environment:
             writer = Writer(self.databases, transaction, self.drop_slice)
             writer.write(batch)
             touched_bytes = writer.touched_bytes
+            if mark is not None:
+                transaction.put(schema.LOG, mark, db=self.database(schema.META))
+                if not is_logged:
+                    self.mark_logged(transaction, False)
 
         if batch.bodies:
-            _sync_bodies(batch)
+            sync_bodies(batch)
         self.apply(change)
         batch.is_written = True
         self._touched_bytes += touched_bytes
@@ -450,7 +475,7 @@ def _set_aside(file: Path) -> Path:
             return kept
 
 
-def _sync_bodies(batch: Batch) -> None:
+def sync_bodies(batch: Batch) -> None:
     """Make the large bodies that a batch refers to durable, their content and names. Raises OSError."""
     folders = set()
     for reference in batch.puts:

@@ -6,6 +6,7 @@ short, so the system's own reason is lost. This module therefore asks the file s
 
 import os
 import resource
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -50,5 +51,6 @@ def _probe(path: Path) -> str | None:
     except OSError as error:
         return error.strerror
     finally:
-        path.unlink(missing_ok=True)
+        with suppress(OSError):
+            path.unlink(missing_ok=True)
     return None

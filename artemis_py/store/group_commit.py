@@ -7,6 +7,9 @@ none because a reference that was put is removed again.
 
 A batch is cut in a callback of its own on the loop: between other callbacks, never within one.
 
+With a log (`folding`), a commit appends to it. It starts when an iteration of the loop has brought nothing new. If the
+disk is quick, the loop then waits for the sync itself, which costs less than waking another thread twice.
+
 `lmdb` says what the changes are. This module decides when they are committed. A store has these states:
 
     state     entered by       what works                                    `_environment`   `_run`   `failure`
@@ -20,6 +23,7 @@ A store whose broker could not start is closed while it is open, and then writes
 """
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -28,12 +32,16 @@ from attrs import frozen
 
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.queues.reference import Reference
+from artemis_py.errors import StoreError
 from artemis_py.logs import named_logger
 from artemis_py.store import schema
 from artemis_py.store.batch import Batch
+from artemis_py.store.batch_record import encode_batch
 from artemis_py.store.environment import FILE_NAME, Environment
 from artemis_py.store.failure import reason_of
+from artemis_py.store.folding import Folding
 from artemis_py.store.large import LargeFiles, Worker
+from artemis_py.store.log_start import LogSettings, start_log
 from artemis_py.store.reserved_numbers import ReservedNumbers
 
 LOGGER: Final = named_logger(__name__)
@@ -41,6 +49,10 @@ LOGGER: Final = named_logger(__name__)
 # Changes that no caller waits for are written after this time: about one commit of a common disk, so that they cost at
 # most one commit in two, and a crash repeats no more settled deliveries than one commit in flight does anyway.
 UNHURRIED_S: Final = 0.005
+
+# Most iterations of the loop for which a commit to a log waits while changes arrive: enough for a consumer to settle
+# what it is sent, and a fraction of a sync.
+MOST_ITERATIONS: Final = 4
 
 
 class Scheduler(Protocol):
@@ -69,17 +81,22 @@ class GroupCommit:
     A base class and not a part of the store, because both its state and its calls are needed for each message.
     """
 
-    def __init__(self, folder: Path, files: LargeFiles, map_bytes: int, answers_wait: bool) -> None:
+    def __init__(
+        self, folder: Path, files: LargeFiles, map_bytes: int, answers_wait: bool, log: LogSettings | None
+    ) -> None:
         """Keep the settings; nothing on disk is touched before `open`.
 
         Without `answers_wait`, callers are told at once that their messages are durable, which a crash shows to be
-        wrong.
+        wrong. Without `log`, each batch is committed to LMDB.
         """
         self.folder: Final = folder
         self.files: Final = files
         self.answers_wait: Final = answers_wait
         self.reserved: Final = ReservedNumbers()
         self._map_bytes: Final = map_bytes
+        self._log_settings: Final = log
+        self._folding: Folding | None = None
+        """What becomes of the batches that the log has; None without a log."""
         self._environment: Environment | None = None
         self._run: Run | None = None
         self.failure: str | None = None
@@ -91,14 +108,31 @@ class GroupCommit:
         self._is_planned = False
         """Whether a commit is going to start, without another call of `_plan` or `_urge`."""
         self._is_urgent = False
-        """Whether it starts in the coming iteration of the loop, or right after the commit in flight."""
+        """Whether it starts soon, or right after the commit in flight, because a caller waits for it."""
+        self._iterations = 0
+        """Iterations of the loop for which the commit has waited."""
+        self._changes_seen = 0
+        """Changes that had gathered an iteration ago."""
+        self._is_idle = False
+        """Whether the loop had nothing else to do when the commit started."""
 
     # -- states ----------------------------------------------------------------------------------------------
 
     def _open(self) -> Environment:
-        """Open the environment and lock its folders. Raises StoreError."""
-        self._environment = Environment(self.folder, self._map_bytes, self.files.folder)
-        return self._environment
+        """Open the environment, lock its folders, and write what a log has into it. Raises StoreError."""
+        environment = self._environment = Environment(self.folder, self._map_bytes, self.files.folder)
+        try:
+            started = start_log(environment, self._log_settings)
+        except (lmdb.Error, StoreError) as error:
+            self._environment = None
+            environment.close()
+            if isinstance(error, StoreError):
+                raise
+            reason = reason_of(error, self.folder / FILE_NAME)
+            raise StoreError(f"the store in {self.folder} cannot be opened: {reason}") from error
+        if started is not None and self._log_settings is not None:
+            self._folding = Folding(environment, *started, self._log_settings, self._folded)
+        return environment
 
     def start(
         self,
@@ -106,13 +140,17 @@ class GroupCommit:
         worker: Worker,
         on_failure: Callable[[str], None],
         on_stored: Callable[[int], object],
+        folding_worker: Worker | None = None,
     ) -> None:
         """Begin to store the core's changes.
 
         `on_failure` is called with the reason when storing ends, `on_stored` with the number of each durable batch.
+        A log is folded by a worker of its own if there is one, so that no commit waits for it.
         """
         self._run = Run(scheduler, worker, on_failure, on_stored)
         self.files.worker = worker
+        if self._folding is not None:
+            self._folding.worker = folding_worker or worker
 
     def close(self, queues: list[Queue]) -> None:
         """Write the rest, note where the queues' sequences stand, and close. The worker must have ended before.
@@ -125,7 +163,7 @@ class GroupCommit:
         self._environment = None
         self._run = None
         self.files.worker = None
-        batch = self._gathering
+        batch, folding = self._gathering, self._folding
         self._gathering = Batch()
         try:
             if self.failure is None and run is not None:
@@ -134,20 +172,31 @@ class GroupCommit:
             reason = reason_of(error, self.folder / FILE_NAME)
             LOGGER.error("the last commit failed: folder=%s reason=%s", self.folder, reason)
         finally:
+            if folding is not None:
+                folding.log.close()
             self.files.close()
             environment.close()
 
     def _write_rest(self, environment: Environment, batch: Batch, queues: list[Queue]) -> None:
-        if self._in_flight is not None and not self._in_flight.is_written:
-            # The worker ended before it began this batch.
-            environment.write(self._in_flight)
         for queue in queues:
             if queue.is_stored:
                 key = schema.U32.pack(queue.id)
                 batch.definitions[(schema.MARKS, key)] = schema.number_value(key, queue.next_sequence)
         if batch.puts:
             self.reserved.reserve(batch)
-        environment.write(batch)
+        in_flight, folding = self._in_flight, self._folding
+        if folding is not None:
+            # Whether or not the log has the batch in flight: the file has it from now on.
+            batch = folding.rest(batch) if in_flight is None else folding.rest(in_flight, batch)
+            # One number more, because the file now has what no batch of the log has: an older copy of the file does not
+            # fit the log of the next run.
+            environment.write(batch, folding.mark.value(folding.log.last + 1), is_logged=False)
+            folding.log.cut(folding.log.last)
+        else:
+            if in_flight is not None and not in_flight.is_written:
+                # The worker ended before it began this batch.
+                environment.write(in_flight)
+            environment.write(batch)
         for id in batch.freed:
             self.files.no_longer_stored(id, batch.bodies.get(id))
 
@@ -161,7 +210,14 @@ class GroupCommit:
     @property
     def committed(self) -> int:
         """Number of the last batch that was committed; see `Storage`."""
+        if self._folding is not None:
+            return self._folding.folded
         return self._gathering.number - 1 if self._in_flight is None else self._in_flight.number - 1
+
+    @property
+    def _may_unmap(self) -> bool:
+        """Whether no transaction of LMDB is open in another thread."""
+        return self._in_flight is None if self._folding is None else not self._folding.is_running
 
     def when_durable(self, callback: Callable[[], None], failed: Callable[[str], None] | None = None) -> None:
         """Run `callback` once everything gathered so far is committed; see `Storage`."""
@@ -188,8 +244,32 @@ class GroupCommit:
         if not self._is_urgent:
             self._is_urgent = True
             self._is_planned = True
-            if self._run is not None and self._in_flight is None:
-                self._run.scheduler.call_soon(self._commit)
+            if self._in_flight is None:
+                self._begin()
+
+    def _begin(self) -> None:
+        """Start the commit that a caller waits for: at once, or with a log when the loop has nothing else to do."""
+        if self._run is None:
+            return
+        if self._folding is None:
+            self._run.scheduler.call_soon(self._commit)
+        else:
+            self._iterations = 0
+            self._run.scheduler.call_soon(self._commit_when_idle)
+
+    def _commit_when_idle(self) -> None:
+        """Commit if the last iteration of the loop, with what it read, has changed nothing; else look again later.
+
+        A message that is consumed in these iterations needs no record in the log.
+        """
+        run, changes = self._run, self._gathering.changes
+        self._is_idle = self._iterations > 0 and changes == self._changes_seen
+        if self._is_idle or self._iterations == MOST_ITERATIONS:
+            self._commit()
+        elif run is not None:
+            self._iterations += 1
+            self._changes_seen = changes
+            run.scheduler.call_soon(self._commit_when_idle)
 
     def _plan(self) -> None:
         """Have a commit start, without hurry; after the commit in flight the next batch is cut anyway."""
@@ -200,7 +280,11 @@ class GroupCommit:
 
     def _commit(self) -> None:
         """Cut the batch and hand it to the worker, unless a commit is in flight or there is nothing to do."""
+        environment, run, folding = self._environment, self._run, self._folding
         if self._in_flight is not None or self.failure is not None:
+            return
+        if folding is not None and folding.is_behind:
+            # The end of the fold calls this again.
             return
         batch = self._gathering
         self._is_planned = False
@@ -210,13 +294,30 @@ class GroupCommit:
                 self._gathering = Batch(batch.number + 1)
                 self._answer(batch)
             return
-        environment = self._environment
-        if environment is None or self._run is None:
+        if environment is None or run is None:
             return
         self.reserved.reserve(batch)
         self._gathering = Batch(batch.number + 1)
         self._in_flight = batch
-        self._run.worker.submit(lambda: environment.try_write(batch), self._committed)
+        if folding is None:
+            run.worker.submit(lambda: environment.try_write(batch), self._committed)
+        else:
+            self._append(batch, folding, run)
+
+    def _append(self, batch: Batch, folding: Folding, run: Run) -> None:
+        """Have the record of a batch appended to the log."""
+        try:
+            record = encode_batch(batch)
+        except Exception as error:  # a mistake of ours must not leave callers waiting
+            LOGGER.exception("a batch could not be encoded")
+            self._fail(f"{type(error).__name__}: {error}", batch)
+            return
+        size = len(record)
+        if self._is_idle and folding.is_quick(batch, size):
+            self._is_idle = False
+            self._appended(folding.append(batch, record), size)
+        else:
+            run.worker.submit(partial(folding.append, batch, record), lambda failure: self._appended(failure, size))
 
     def _committed(self, failure: str | None) -> None:
         batch = self._in_flight
@@ -227,15 +328,73 @@ class GroupCommit:
             return
         self._has_drops = batch.has_more
         batch.release()
+        self._free(batch)
+        self._answer(batch)
+        self._continue()
+
+    def _appended(self, failure: str | None, size_bytes: int) -> None:
+        """Answer what the log has, and merge it into the next fold."""
+        batch, folding, run = self._in_flight, self._folding, self._run
+        if batch is None or folding is None or run is None:
+            # A fold has failed since.
+            return
+        self._in_flight = None
+        if failure is not None:
+            self._fail(failure, batch)
+            return
+        if folding.merge(batch, size_bytes):
+            run.scheduler.call_later(folding.max_age_s, self._fold)
+        self._answer(batch)
+        if folding.is_due:
+            self._fold()
+        self._continue()
+
+    def _fold(self) -> None:
+        """Begin a fold, unless one runs."""
+        if self._folding is not None and self._run is not None and self.failure is None:
+            self._folding.fold()
+
+    def _folded(self, failure: str | None, batch: Batch) -> None:
+        """Use that LMDB has what was folded; commits may have waited for it."""
+        folding, run = self._folding, self._run
+        if folding is None or run is None or self.failure is not None:
+            return
+        if failure is not None:
+            self._fail(failure, self._gathering if self._in_flight is None else self._in_flight)
+            batch.fail(failure)
+            return
+        self._free(batch)
+        if folding.is_due:
+            self._fold()
+        elif folding.has_work:
+            run.scheduler.call_later(folding.max_age_s, self._fold)
+        if self._in_flight is None and (self._is_urgent or self._is_planned):
+            self._commit()
+
+    def _free(self, batch: Batch) -> None:
+        """Delete the large bodies that no stored message refers to any more, since this batch was written."""
         for id in batch.freed:
             # What has gathered since then may refer to it again; the next commit then checks it again.
-            if id not in self._gathering.bodies:
+            if not any(id in each.bodies for each in self._unwritten()):
                 self.files.no_longer_stored(id, batch.bodies.get(id))
-        self._answer(batch)
-        # What has gathered since then is committed now if a caller waits for it, and soon otherwise.
+
+    def _unwritten(self) -> list[Batch]:
+        found = [self._gathering]
+        if self._in_flight is not None:
+            found.append(self._in_flight)
+        if self._folding is not None:
+            found.append(self._folding.batch)
+        return found
+
+    def _continue(self) -> None:
+        """Commit what has gathered since the last batch was cut: now if a caller waits for it, and soon otherwise."""
         self._is_planned = False
         if self._is_urgent:
-            self._commit()
+            if self._folding is None:
+                self._commit()
+            else:
+                self._is_planned = True
+                self._begin()
         elif self._gathering.has_work or self._has_drops:
             self._plan()
 
@@ -257,12 +416,15 @@ class GroupCommit:
             self.folder,
             reason,
         )
-        waiting = [*batch.waiting, *self._gathering.waiting]
+        unwritten = [batch, *self._unwritten()]
+        waiting = batch.waiting if batch is self._gathering else [*batch.waiting, *self._gathering.waiting]
         # The number stays the same: what the batch contained was never committed.
         self._gathering = Batch(batch.number)
         self._in_flight = None
         if self._run is not None:
             self._run.on_failure(reason)
+        for each in unwritten:
+            each.fail(reason)
         for _, failed in waiting:
             if failed is not None:
                 failed(reason)

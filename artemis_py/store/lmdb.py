@@ -12,6 +12,7 @@ import lmdb
 from artemis_py.core.addresses.address import Address
 from artemis_py.core.messages.large_body import LargeBody
 from artemis_py.core.messages.message import MessageFormat
+from artemis_py.core.queues.arrival import Arrival
 from artemis_py.core.queues.page import SCHEDULED_RANK, Page, PageRequest, Place
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.queues.reference import PRIORITIES, Reference
@@ -23,6 +24,9 @@ from artemis_py.store.definitions import address_record, queue_record
 from artemis_py.store.environment import INITIAL_MAP_BYTES, Environment
 from artemis_py.store.group_commit import GroupCommit
 from artemis_py.store.large import LargeFiles
+from artemis_py.store.log_start import LogSettings
+from artemis_py.store.moves import Move
+from artemis_py.store.skipped import skipped_key
 
 LOGGER: Final = named_logger(__name__)
 
@@ -40,10 +44,11 @@ class LmdbStore(GroupCommit):
         map_bytes: int = INITIAL_MAP_BYTES,
         large_messages_folder: Path | None = None,
         answers_wait: bool = True,
+        log: LogSettings | None = None,
     ) -> None:
         """See `GroupCommit`. Large messages are below `folder` unless another folder is named for them."""
         files = LargeFiles(large_messages_folder or folder / LARGE_MESSAGES_NAME)
-        super().__init__(folder, files, map_bytes, answers_wait)
+        super().__init__(folder, files, map_bytes, answers_wait, log)
         self._formats: Mapping[str, MessageFormat] = {}
         self._address_ids: dict[tuple[int, str], int] = {}
         """Ids of stored addresses, by virtual host and name."""
@@ -96,6 +101,15 @@ class LmdbStore(GroupCommit):
         if self.failure is None:
             self._gathering.note_source(reference, source)
 
+    def move(self, source: Queue, rank: int, after: int, arrival: Arrival) -> None:
+        """Gather the move of a range; see `Storage`."""
+        if self.failure is not None:
+            arrival.fail(self.failure)
+        else:
+            self._gathering.moves.append(Move(source.id, rank, after, arrival))
+            if not self._is_planned:
+                self._plan()
+
     def create_large(self, durable: bool) -> LargeBody:
         """Create a file for a large body; see `Storage`."""
         return self.files.create(durable)
@@ -118,7 +132,7 @@ class LmdbStore(GroupCommit):
         except lmdb.Error as error:
             LOGGER.error("last values cannot be read: queue=%s reason=%s", queue.name, error)
             return None
-        if environment.is_due_to_unmap and self._in_flight is None:
+        if environment.is_due_to_unmap and self._may_unmap:
             environment.unmap()
         if found is not None and found.damage:
             self._set_aside(queue, schema.LAST_VALUES, full_key, found.value, found.damage)
@@ -137,7 +151,9 @@ class LmdbStore(GroupCommit):
     def is_written(self, reference: Reference) -> bool:
         """Tell whether the reference is in no batch that is still to be committed; see `Storage`."""
         in_flight = self._in_flight
-        return reference not in self._gathering.puts and (in_flight is None or reference not in in_flight.puts)
+        if reference in self._gathering.puts or (in_flight is not None and reference in in_flight.puts):
+            return False
+        return self._folding is None or not self._folding.has(reference)
 
     def drop(
         self, queue: Queue, rank: int, after: int, upto: int, kept: frozenset[int], count: int, size_bytes: int
@@ -165,7 +181,7 @@ class LmdbStore(GroupCommit):
         except lmdb.Error as error:
             LOGGER.error("messages cannot be read: queue=%s reason=%s", queue.name, error)
             return None
-        if environment.is_due_to_unmap and self._in_flight is None:
+        if environment.is_due_to_unmap and self._may_unmap:
             environment.unmap()
         for database, key, value, reason in damaged:
             self._set_aside(queue, database, key, value, reason)
@@ -229,7 +245,7 @@ class LmdbStore(GroupCommit):
         self._define(schema.QUEUES, key, None)
         self._define(schema.MARKS, key, None)
         if queue.skipped:
-            self._define(schema.RECORDS, schema.skipped_key(queue.name, queue.address.host), None)
+            self._define(schema.RECORDS, skipped_key(queue.name, queue.address.host), None)
         if self.failure is None:
             self._gathering.drops.append(schema.Drop(queue.id, schema.ALL_RANKS))
 
@@ -291,6 +307,7 @@ class LmdbStore(GroupCommit):
         prefix = space_of(host, "").encode()
         try:
             keys = self._environment.keys_after(schema.RECORDS, prefix, after, limit)
+            keys = self._with_unfolded(keys, prefix, after, limit)
         except lmdb.Error as error:
             LOGGER.error("records of a virtual host cannot be read: host=%d reason=%s", host, error)
             return None
@@ -298,9 +315,21 @@ class LmdbStore(GroupCommit):
             self._define(schema.RECORDS, key, None)
         return keys[-1] if keys else None
 
+    def _with_unfolded(self, keys: list[bytes], prefix: bytes, after: bytes, limit: int) -> list[bytes]:
+        """Add the keys of records that are durable but cannot be read yet."""
+        if self._folding is None:
+            return keys
+        found = set(keys)
+        for definitions in self._folding.definitions():
+            for database, key in definitions:
+                if database == schema.RECORDS and key.startswith(prefix) and key > after:
+                    found.add(key)
+        return sorted(found)[:limit]
+
     def mark_hosts(self) -> None:
         """Gather the format of a store with virtual hosts; see `Storage`."""
-        self._define(schema.META, schema.FORMAT_KEY, schema.U32.pack(schema.HOSTS_FORMAT))
+        version = schema.HOSTS_FORMAT if self._folding is None else schema.HOSTS_FORMAT + schema.LOGGED
+        self._define(schema.META, schema.FORMAT_KEY, schema.U32.pack(version))
 
     def reserve(self, queue: Queue) -> int:
         """Gather a new mark; see `Storage`."""

@@ -7,13 +7,16 @@ deletes a slice of it.
 
 from typing import Any, Final
 
-from artemis_py.core.messages.message import Message
 from artemis_py.core.messages.record import body_id, encode_message
 from artemis_py.core.queues.page import SCHEDULED_RANK
 from artemis_py.errors import DamagedValue
+from artemis_py.logs import named_logger
 from artemis_py.store import last_values, schema
-from artemis_py.store.batch import Batch
+from artemis_py.store.batch import Batch, Removal
+from artemis_py.store.moves import Span, carry_out
 from artemis_py.store.schema import Drop
+
+LOGGER: Final = named_logger(__name__)
 
 # Most references that one commit deletes, so that the batches that wait for it wait no more than some 50 ms.
 DROP_SLICE: Final = 20_000
@@ -34,10 +37,12 @@ class Writer:
         self._drop_slice: int = drop_slice
         self._transaction: Any = transaction
         self._databases: dict[bytes, Any] = databases
-        self._references: Any = databases[schema.REFERENCES]
+        self.references: Final[Any] = databases[schema.REFERENCES]
         self._attempts: Any = databases[schema.ATTEMPTS]
         self._messages: Any = databases[schema.MESSAGES]
         self._shares: Any = databases[schema.SHARES]
+        self._shares_put: dict[int, int] = {}
+        """Counts of the shared messages that this batch puts, by id."""
         self._bodies: Any = databases[schema.BODIES]
         self._last_values: Any = databases[schema.LAST_VALUES]
         self._named: dict[bytes, int] = {}
@@ -56,36 +61,40 @@ class Writer:
         Puts come first, because a removal may be of a reference that an earlier batch put; dropped references were
         stored before.
         """
-        self._define(batch)
+        for database, key, value in batch.damaged:
+            # First, because they were read before the batch changed anything.
+            self.set_aside(database, key, value)
+        self.define(batch.definitions)
         self._put(batch)
         for reference, (handle, delivery_count, due_ms, amendment) in batch.updates.items():
-            key = schema.place_key(reference.queue.id, handle, 0)
-            self._transaction.put(key, schema.attempts(key, delivery_count, due_ms, amendment), db=self._attempts)
-        self._remove(batch)
-        for database, key, value in batch.damaged:
-            self._set_aside(database, key, value)
-        for drop in batch.drops:
-            self._note(drop)
-        self._write_counts()
-        for address_id in batch.dropped_addresses:
-            self._drop_duplicates(address_id)
+            self.put_attempts(reference.queue.id, handle, delivery_count, due_ms, amendment)
+        self.remove(batch.removals)
+        for move in batch.moves:
+            move.arrival.missing = self.move(move.span)
+        self.finish(batch.drops, batch.dropped_addresses)
         batch.has_more = self.drop_some()
         self._touched.update(batch.bodies)
         batch.freed = [
             id for id in self._touched if self._transaction.get(schema.U64.pack(id), db=self._bodies) is None
         ]
 
-    def _define(self, batch: Batch) -> None:
-        for (database, key), value in batch.definitions.items():
+    def finish(self, drops: list[Drop], dropped_addresses: list[int]) -> None:
+        """Note what is to be deleted, and write the counts: the last changes of a batch."""
+        for drop in drops:
+            self._note(drop)
+        self._write_counts()
+        for address_id in dropped_addresses:
+            self._drop_duplicates(address_id)
+
+    def define(self, definitions: dict[tuple[bytes, bytes], bytes | None]) -> None:
+        """Put and delete values as they are."""
+        for (database, key), value in definitions.items():
             if value is None:
                 self._transaction.delete(key, db=self._databases[database])
             else:
                 self._transaction.put(key, value, db=self._databases[database])
 
     def _put(self, batch: Batch) -> None:
-        put = self._transaction.put
-        references = self._references
-        shares: dict[int, int] = {}
         sources = batch.sources
         for reference, handle in batch.puts.items():
             message = reference.message
@@ -94,52 +103,85 @@ class Writer:
                 message = message.original
             queue_id = reference.queue.id
             key = schema.place_key(queue_id, handle, message.delivery_time_ms)
+            last_key = reference.key
             if handle & schema.SHARED:
                 id = message.id
-                if id not in shares:
-                    message_key = schema.U64.pack(id)
-                    # Scheduled references that are now due get new places here, and lose the old ones in `_remove`.
-                    shared = self._transaction.get(message_key, db=self._shares)
-                    shares[id] = 0 if shared is None else schema.count_or_unknown(message_key, bytes(shared))
-                    self._count_body(message, message_key, self._messages)
-                    put(message_key, schema.seal(message_key, encode_message(message)), db=self._messages)
-                shares[id] += 1
-                put(key, schema.sharing(key, id, reference.key), db=references)
-            elif sources and reference in sources and reference.key is None:
-                put(key, self._moved(key, sources[reference], message), db=references)
+                if not self.share(id):
+                    body = None if message.large is None else message.large.id
+                    self.put_shared(id, body, encode_message(message))
+                value = schema.sharing(key, id, last_key)
+            elif sources and reference in sources and last_key is None:
+                queue_and_handle = sources[reference]
+                content = self.content_at(queue_and_handle[0], queue_and_handle[1])
+                value = schema.alone(key, message) if content is None else schema.seal(key, content)
             else:
-                self._count_body(message, key, references)
-                put(key, schema.alone(key, message, reference.key), db=references)
-            if reference.key is not None:
-                last_key = last_values.entry_key(queue_id, reference.key)
-                self._named[last_key] = schema.plain_handle(handle)
-                put(last_key, last_values.entry_value(last_key, handle, message.size), db=self._last_values)
-                self.touched_bytes += PAGE_BYTES
-            self._count(queue_id, schema.rank_in(handle), 1, message.size)
-        for id, count in shares.items():
-            message_key = schema.U64.pack(id)
-            put(message_key, schema.count_value(message_key, count), db=self._shares)
+                if message.large is not None:
+                    self.count_body(message.large.id, key, self.references)
+                value = schema.alone(key, message, last_key)
+            self.put_reference(queue_id, handle, key, value, message.size, last_key)
+        self.write_shares()
 
-    def _moved(self, key: bytes, source: tuple[int, int], message: Message) -> bytes:
-        """Return the value of a reference with the message as it is stored under another key, else encoded."""
-        source_key = schema.place_key(source[0], source[1], 0)
-        value = self._transaction.get(source_key, db=self._references)
-        if value is not None:
-            try:
-                content = schema.unseal(source_key, bytes(value))
-            except DamagedValue:
-                content = b""
-            if content[:1] == schema.ALONE:
-                return schema.seal(key, content)
-        return schema.alone(key, message)
+    def put_reference(
+        self, queue_id: int, handle: int, key: bytes, value: bytes, size: int, last_key: bytes | None
+    ) -> None:
+        """Put a reference whose message has `size` bytes in memory, and count it."""
+        self._transaction.put(key, value, db=self.references)
+        if last_key is not None:
+            entry_key = last_values.entry_key(queue_id, last_key)
+            self._named[entry_key] = schema.plain_handle(handle)
+            self._transaction.put(entry_key, last_values.entry_value(entry_key, handle, size), db=self._last_values)
+            self.touched_bytes += PAGE_BYTES
+        self._count(queue_id, schema.rank_in(handle), 1, size)
 
-    def _remove(self, batch: Batch) -> None:
+    def share(self, id: int) -> bool:
+        """Count one more reference to a shared message; return False if this batch has not put the message yet."""
+        was_put = id in self._shares_put
+        if not was_put:
+            key = schema.U64.pack(id)
+            # Scheduled references that are now due get new places here, and lose the old ones in `_remove`.
+            shared = self._transaction.get(key, db=self._shares)
+            self._shares_put[id] = 0 if shared is None else schema.count_or_unknown(key, bytes(shared))
+        self._shares_put[id] += 1
+        return was_put
+
+    def put_shared(self, id: int, body: int | None, encoded: bytes) -> None:
+        """Put a message that references share; `body` is the id of its large body."""
+        key = schema.U64.pack(id)
+        if body is not None:
+            self.count_body(body, key, self._messages)
+        self._transaction.put(key, schema.seal(key, encoded), db=self._messages)
+
+    def write_shares(self) -> None:
+        """Write how many references share the messages that were put."""
+        for id, count in self._shares_put.items():
+            key = schema.U64.pack(id)
+            self._transaction.put(key, schema.count_value(key, count), db=self._shares)
+
+    def content_at(self, queue_id: int, handle: int) -> bytes | None:
+        """Return the content of a reference that contains its message; None if there is none that can be read."""
+        key = schema.place_key(queue_id, handle, 0)
+        value = self._transaction.get(key, db=self.references)
+        if value is None:
+            return None
+        try:
+            content = schema.unseal(key, bytes(value))
+        except DamagedValue:
+            return None
+        return content if content[:1] == schema.ALONE else None
+
+    def put_attempts(self, queue_id: int, handle: int, delivery_count: int, due_ms: int, amendment: bytes) -> None:
+        """Put the failed attempts of a reference, and what consumers changed."""
+        key = schema.place_key(queue_id, handle, 0)
+        self._transaction.put(key, schema.attempts(key, delivery_count, due_ms, amendment), db=self._attempts)
+
+    def remove(self, removals: list[Removal]) -> None:
+        """Delete references, and what only they refer to."""
         delete = self._transaction.delete
         is_read = schema.LARGE | schema.UNREAD
-        for queue_id, handle, delivery_time_ms, message_id, size, has_attempts, last_key in batch.removals:
+        for queue_id, handle, delivery_time_ms, message_id, size, has_attempts, last_key, _ in removals:
             key = schema.place_key(queue_id, handle, delivery_time_ms)
-            value = self._transaction.get(key, db=self._references) if handle & is_read else None
-            if delete(key, db=self._references):
+            value = self._transaction.get(key, db=self.references) if handle & is_read else None
+            if delete(key, db=self.references):
                 self._count(queue_id, schema.rank_in(handle), -1, -size)
                 if handle & schema.SHARED:
                     self._release(message_id)
@@ -183,10 +225,10 @@ class Writer:
             self._transaction.delete(key, db=self._shares)
             self._transaction.delete(key, db=self._messages)
 
-    def _count_body(self, message: Message, key: bytes, database: Any) -> None:
+    def count_body(self, id: int, key: bytes, database: Any) -> None:
         """Count a message with a large body that is about to be stored; once, even if this batch is written twice."""
-        if message.large is not None and self._transaction.get(key, db=database) is None:
-            body_key = schema.U64.pack(message.large.id)
+        if self._transaction.get(key, db=database) is None:
+            body_key = schema.U64.pack(id)
             value = self._transaction.get(body_key, db=self._bodies)
             count: int = 0 if value is None else schema.count_or_unknown(body_key, bytes(value))
             self._transaction.put(body_key, schema.count_value(body_key, count + 1), db=self._bodies)
@@ -205,7 +247,19 @@ class Writer:
         else:
             self._transaction.delete(key, db=self._bodies)
 
-    def _set_aside(self, database: bytes, key: bytes, value: bytes) -> None:
+    def move(self, span: Span) -> int:
+        """Move a range and count it where it is now; return how many of it are damaged, and set aside."""
+        moved = carry_out(self._transaction, self.references, span)
+        self._count(span.source_id, span.source_rank, -moved.gone, -span.size_bytes)
+        self._count(span.target_id, span.target_rank, moved.count, span.size_bytes)
+        self.touched_bytes += 2 * moved.size_bytes
+        for key, value in moved.damaged:
+            LOGGER.error("damaged message not moved, set aside: queue=%d key=%s", span.source_id, key.hex())
+            self.set_aside(schema.REFERENCES, key, value)
+        return len(moved.damaged)
+
+    def set_aside(self, database: bytes, key: bytes, value: bytes) -> None:
+        """Move a value that was found damaged."""
         self._transaction.put(database + b"\x00" + key, value, db=self._databases[schema.DAMAGED])
         if self._transaction.delete(key, db=self._databases[database]) and database == schema.REFERENCES:
             queue_id, handle = schema.read_place(key)
@@ -275,9 +329,9 @@ class Writer:
             try:
                 drop = schema.read_drop(key, bytes(cursor.value()))
             except DamagedValue:
-                self._set_aside(schema.DROPS, key, bytes(cursor.value()))
+                self.set_aside(schema.DROPS, key, bytes(cursor.value()))
                 continue
-            for references in (self._attempts, self._references):
+            for references in (self._attempts, self.references):
                 left = self._drop_from(references, drop, left)
                 if left <= 0:
                     return True
@@ -314,7 +368,7 @@ class Writer:
             value = bytes(cursor.value())
             found = cursor.delete()
             left -= 1
-            if database is self._references:
+            if database is self.references:
                 self._release_content(value)
                 last_key = schema.last_key_in(value)
                 if last_key is not None:

@@ -6,12 +6,13 @@ commit still refers to it. So a program that needs the bodies of a snapshot give
     hard links to all bodies ─► snapshot ─► links to bodies that came between ─► read ─► links are removed
 
 A body that came and went between the first two steps is no longer in a newer snapshot: in that case all steps begin
-again.
+again. A copy of a write-ahead log is made between the links and the snapshot, and is followed by links to what came
+since: it may refer to bodies that the snapshot does not know.
 """
 
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -22,7 +23,7 @@ from artemis_py.store import schema
 from artemis_py.store.folder_lock import FolderLock
 from artemis_py.store.large import FileReader, body_files, body_path, check_file
 from artemis_py.store.lmdb import LARGE_MESSAGES_NAME
-from artemis_py.storetools.snapshot import Snapshot, opened
+from artemis_py.storetools.snapshot import Snapshot, is_logged, opened
 
 HOLD_PREFIX: Final = "held-"
 """Prefix of folders with links, inside the folder of the bodies: links do not reach into other file systems."""
@@ -67,20 +68,27 @@ def bodies_folder(folder: Path, large_messages_folder: Path | None) -> Path:
 
 
 @contextmanager
-def opened_with_bodies(folder: Path, large_messages_folder: Path | None) -> Iterator[tuple[Snapshot, StoredBodies]]:
+def opened_with_bodies(
+    folder: Path, large_messages_folder: Path | None, before: Callable[[], None] | None = None
+) -> Iterator[tuple[Snapshot, StoredBodies]]:
     """Yield a store as it is now, with the files of its large bodies, which stay in the meantime. Raises StoreError.
 
-    A body that is missing all the same is damage, which `restore` reports.
+    `before` is called before the snapshot is taken, maybe several times; bodies that are there at its end stay too. A
+    body that is missing all the same is damage, which `restore` reports.
     """
     bodies = bodies_folder(folder, large_messages_folder)
+    if before is not None:
+        before()
     with opened(folder) as snapshot:
-        if not snapshot.count(schema.BODIES) or not bodies.is_dir():
+        if not bodies.is_dir() or not (snapshot.count(schema.BODIES) or is_logged(snapshot)):
             yield snapshot, StoredBodies(bodies)
             return
     with _hold_in(bodies) as hold:
         while True:
-            for id, _ in list(body_files(bodies)):
-                _link(bodies, hold, id)
+            _link_all(bodies, hold)
+            if before is not None:
+                before()
+                _link_all(bodies, hold)
             with opened(folder) as snapshot:
                 if _has_all(snapshot, bodies, hold):
                     yield snapshot, StoredBodies(hold)
@@ -111,6 +119,11 @@ def _remove_unused(hold: Path) -> None:
         return
     shutil.rmtree(hold, ignore_errors=True)
     lock.release()
+
+
+def _link_all(bodies: Path, hold: Path) -> None:
+    for id, _ in list(body_files(bodies)):
+        _link(bodies, hold, id)
 
 
 def _link(bodies: Path, hold: Path, id: int) -> bool:

@@ -1,7 +1,7 @@
 """`data check`: reads every value of a store, and compares it with the values it belongs with.
 
     database     each value                        together
-    meta         checksum of each number
+    meta         checksum of each number           the records of the log behind the one that is named there
     addresses    checksum, an address              no two have the same name
     queues       checksum, a queue                 no two have the same name; its id is below next-queue-id
     marks        checksum, a number
@@ -55,12 +55,14 @@ from artemis_py.store import last_values, schema
 from artemis_py.store.definitions import read_address, read_queue
 from artemis_py.store.environment import FILE_NAME
 from artemis_py.store.large import body_files, body_path, read_body
+from artemis_py.store.log.segment import FOLDER_NAME
 from artemis_py.storetools.bodies import bodies_folder
 from artemis_py.storetools.drops import Drops
 from artemis_py.storetools.mesh import SPACES as MESH_SPACES
 from artemis_py.storetools.mesh import check as check_mesh_record
 from artemis_py.storetools.snapshot import Progress, Snapshot, opened
 from artemis_py.storetools.tallies import Tallies, read_message
+from artemis_py.storetools.unfolded import log_state, mark_of, wait_until_folded
 
 
 @define
@@ -71,10 +73,13 @@ class Findings:
     problems: list[str] = field(factory=list)
     """Lines of the form `database key: what is wrong`, keys in hexadecimal."""
     damaged: list[str] = field(factory=list)
-    """Values that an earlier start set aside."""
+    """Values, and files of the log, that an earlier start set aside."""
     unreferenced_files: int = 0
     """Files of large bodies, including those that are just arriving and those of messages that are not durable."""
     unreferenced_bytes: int = 0
+    log_batches: int = 0
+    """Commits that are in the write-ahead log only. Only their records are checked."""
+    log_bytes: int = 0
 
 
 def check(
@@ -84,10 +89,19 @@ def check(
 ) -> Findings:
     """Read every value and compare them with each other. Raises StoreError if there is no store to read.
 
-    Large bodies are below `folder` unless their folder is named.
+    Large bodies are below `folder` unless their folder is named. A broker that uses the store is given time to fold its
+    log, so that what it confirmed before is checked.
     """
+    if (folder / FOLDER_NAME).is_dir():
+        wait_until_folded(folder)
     with opened(folder) as snapshot:
-        return _Check(snapshot, bodies_folder(folder, large_messages_folder), progress).run()
+        log = log_state(folder, snapshot)
+        findings = _Check(snapshot, bodies_folder(folder, large_messages_folder), progress).run()
+        findings.problems.extend(log.problems)
+        findings.damaged.extend(f"{FOLDER_NAME}/{name}" for name in log.set_aside)
+        findings.log_batches = log.batches
+        findings.log_bytes = log.batch_bytes
+        return findings
 
 
 def check_folder(folder: Path, large_messages_folder: Path | None = None) -> list[str]:
@@ -156,6 +170,8 @@ class _Check:
     def _meta(self, key: bytes, value: bytes) -> None:
         if key in schema.NUMBERS:
             self._snapshot.number(schema.META, key)
+        elif key == schema.LOG:
+            mark_of(self._snapshot)
 
     def _mark(self, key: bytes, value: bytes) -> None:
         self._snapshot.number(schema.MARKS, key)

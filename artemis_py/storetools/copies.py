@@ -6,9 +6,12 @@ no half store behind.
 
 import os
 import shutil
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotYet
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final
 
 import lmdb
@@ -21,8 +24,10 @@ from artemis_py.store.failure import reason_of
 from artemis_py.store.folder_lock import FolderLock
 from artemis_py.store.large import body_path
 from artemis_py.store.lmdb import LARGE_MESSAGES_NAME
+from artemis_py.store.log.segment import FOLDER_NAME
 from artemis_py.storetools.bodies import opened_with_bodies
-from artemis_py.storetools.snapshot import Progress, Snapshot, opened
+from artemis_py.storetools.snapshot import Progress, Snapshot, is_logged, opened
+from artemis_py.storetools.unfolded import check_copy, copy_log, fold_copy, log_state, wait_until_folded
 
 JOURNAL_NAME: Final = "journal"
 CHUNK_BYTES: Final = 1 << 20
@@ -39,19 +44,27 @@ def back_up(
     """Copy a store and its large bodies to `target`/journal and `target`/large-messages, even while a broker uses it.
 
     So `target` may be the `data` folder of an instance. It must be empty or missing, or contain only what an
-    interrupted backup left. Large bodies are below `folder` unless their folder is named. Returns the size of the copy
-    in bytes; `progress` counts bytes too. Raises StoreError.
+    interrupted backup left. What only the write-ahead log has is written into the copy of LMDB's file. Large bodies are
+    below `folder` unless their folder is named. Returns the size of the copy in bytes; `progress` counts bytes too.
+    Raises StoreError.
     """
     aside = target / NEW_NAME
     try:
         target.mkdir(parents=True, exist_ok=True)
         _check_free(target, is_resumed=aside.exists())
         shutil.rmtree(aside, ignore_errors=True)
-        (aside / JOURNAL_NAME).mkdir(parents=True)
-        with opened_with_bodies(folder, large_messages_folder) as (snapshot, bodies):
+        journal = aside / JOURNAL_NAME
+        journal.mkdir(parents=True)
+        with opened_with_bodies(folder, large_messages_folder, lambda: copy_log(folder, journal)) as (snapshot, bodies):
             _check_sound(snapshot)
-            copied = _copy_bodies(snapshot, bodies.folder, aside / LARGE_MESSAGES_NAME, progress)
-            size = _copy(snapshot, aside / JOURNAL_NAME, progress, copied)
+            size = _copy(snapshot, journal, progress)
+            needed: Iterable[bytes] = snapshot.keys(schema.BODIES)
+            if is_logged(snapshot):
+                check_copy(journal, snapshot)
+                needed = fold_copy(journal)
+                size = (journal / FILE_NAME).stat().st_size
+            shutil.rmtree(journal / FOLDER_NAME, ignore_errors=True)
+            size = _copy_bodies(needed, bodies.folder, aside / LARGE_MESSAGES_NAME, progress, size)
         # Bodies first: without a journal there is no store yet.
         for name in (LARGE_MESSAGES_NAME, JOURNAL_NAME):
             sync_folder(aside / name)
@@ -82,14 +95,14 @@ def _check_sound(snapshot: Snapshot) -> None:
         )
 
 
-def _copy_bodies(snapshot: Snapshot, source: Path, target: Path, progress: Progress) -> int:
-    """Copy and sync the bodies that the snapshot refers to; return their size in bytes. Raises OSError.
+def _copy_bodies(keys: Iterable[bytes], source: Path, target: Path, progress: Progress, size: int) -> int:
+    """Copy and sync the bodies with these keys; `size` bytes were copied before. Return the size of all.
 
-    A body that is missing is missing in the copy too: its message is damaged in both, and the others are not.
+    Raises OSError. A body that is missing is missing in the copy too: its message is damaged in both, and the others
+    are not.
     """
     target.mkdir()
-    size = 0
-    for key in snapshot.keys(schema.BODIES):
+    for key in keys:
         id = schema.U64.unpack(key)[0]
         path = body_path(source, id)
         if not path.exists():
@@ -128,26 +141,51 @@ def compact(folder: Path, progress: Progress = lambda done, total: None) -> tupl
         lock.release()
 
 
-def _copy(snapshot: Snapshot, target: Path, progress: Progress, copied: int = 0) -> int:
-    """Copy and sync LMDB's file; `copied` bytes of other files come before it in the progress.
+@contextmanager
+def folded(folder: Path, beside: Path) -> Iterator[tuple[Path, list[str]]]:
+    """Yield a store with all that was confirmed before, and lines about what is damaged in its log or left out.
 
-    Returns the size of all. Raises StoreError, OSError.
+    That is `folder`, if a broker uses it and folds its log, or if there is nothing to fold. Otherwise a copy of LMDB's
+    file, in the folder `beside`, gets what the log has. A damaged file is not copied. Raises StoreError, OSError.
     """
+    if not (folder / FOLDER_NAME).is_dir() or wait_until_folded(folder):
+        yield folder, []
+        return
+    with opened(folder) as snapshot:
+        state = log_state(folder, snapshot)
+        is_damaged = bool(snapshot.problems)
+    lines = [f"damaged: {problem}" for problem in state.problems]
+    if is_damaged and state.batches:
+        lines.append(f"{state.batches} commits that are in the write-ahead log only, because the file is damaged")
+    if is_damaged or not state.batches:
+        yield folder, lines
+        return
+    with TemporaryDirectory(prefix=".log-", dir=beside) as name:
+        copy = Path(name)
+        copy_log(folder, copy)
+        with opened(folder) as snapshot:
+            _copy(snapshot, copy, lambda done, total: None)
+        fold_copy(copy)
+        yield copy, lines
+
+
+def _copy(snapshot: Snapshot, target: Path, progress: Progress) -> int:
+    """Copy and sync LMDB's file, and return its size. Raises StoreError, OSError."""
     with ThreadPoolExecutor(1) as thread:
-        total = copied + snapshot.used_bytes
+        total = snapshot.used_bytes
         # LMDB copies in one call and lets other threads run in the meantime: this one reports the progress.
-        copying = thread.submit(snapshot.environment.copy, str(target), compact=True)
+        copying = thread.submit(snapshot.copy_to, target)
         while True:
             try:
                 copying.result(LOOK_S)
                 break
             except NotYet:
                 file = target / FILE_NAME
-                progress(min(copied + (file.stat().st_size if file.exists() else 0), total), total)
+                progress(min(file.stat().st_size if file.exists() else 0, total), total)
             except lmdb.Error as error:
                 reason = reason_of(error, target / FILE_NAME)
                 raise StoreError(f"the store cannot be copied to {target}: {reason}") from error
     progress(total, total)
     with (target / FILE_NAME).open("rb") as copy:
         os.fsync(copy.fileno())
-        return copied + os.fstat(copy.fileno()).st_size
+        return os.fstat(copy.fileno()).st_size

@@ -21,6 +21,7 @@ from artemis_py.store.environment import FILE_NAME, INITIAL_MAP_BYTES, map_size_
 from artemis_py.store.failure import reason_of
 from artemis_py.store.scan import scan
 from artemis_py.storetools.bodies import bodies_folder, opened_with_bodies
+from artemis_py.storetools.copies import folded
 from artemis_py.storetools.entries import Entries
 from artemis_py.storetools.lines import write_end, write_entry, write_header
 from artemis_py.storetools.snapshot import Progress
@@ -68,17 +69,20 @@ def export_folder(
     """
     if target.exists():
         raise StoreError(f"{target} exists already; an export overwrites nothing")
+    bodies = bodies_folder(folder, large_messages_folder)
     try:
-        return _export(folder, target, file_format, formats, progress, large_messages_folder, [])
+        with folded(folder, target.parent) as (whole, left_out):
+            return _export(whole, target, file_format, formats, progress, bodies, left_out)
     except NothingKnown as error:
         unknown = error
+    except OSError as error:
+        raise StoreError(f"{error.filename or target} cannot be written: {error.strerror}") from error
     try:
         # The values found are sorted beside the target, where there has to be room for them anyway.
         with TemporaryDirectory(prefix=f".{target.name}-", dir=target.parent) as found:
             file = folder / FILE_NAME
             if not scan(file, Path(found), map_size_for(file, 2 * INITIAL_MAP_BYTES)):
                 raise unknown
-            bodies = bodies_folder(folder, large_messages_folder)
             left_out = [f"damaged: {unknown}", MAY_BE_OLD]
             return _export(Path(found), target, file_format, formats, progress, bodies, left_out)
     except (lmdb.Error, OSError) as error:

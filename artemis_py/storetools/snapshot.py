@@ -54,6 +54,13 @@ class Snapshot:
         """Bytes of the file in use; the rest is free for reuse."""
         return int((self.environment.info()["last_pgno"] + 1) * self.environment.stat()["psize"])
 
+    def copy_to(self, folder: Path) -> None:
+        """Write the snapshot into a new file, without free space; other threads run meanwhile. Raises lmdb.Error.
+
+        Without the transaction, LMDB would copy what is there now: that may refer to bodies which came later.
+        """
+        self.environment.copy(str(folder), compact=True, txn=self._transaction)
+
     def keys(self, database: bytes) -> Iterator[bytes]:
         """Yield all keys of a database, in order."""
         cursor = self._transaction.cursor(db=self._databases[database])
@@ -201,6 +208,11 @@ def opened(folder: Path, holds_lock: bool = False) -> Iterator[Snapshot]:
         raise StoreError(f"the store in {folder} cannot be read: {error}") from error
 
 
+def is_logged(snapshot: Snapshot) -> bool:
+    """Return whether the write-ahead log may have batches that the snapshot does not have."""
+    return snapshot.format > schema.HOSTS_FORMAT
+
+
 def _read_format(environment: lmdb.Environment) -> int:
     """Return the format of a store. Raises StoreError if this release does not read it."""
     meta = environment.open_db(schema.META, create=False)
@@ -210,6 +222,6 @@ def _read_format(environment: lmdb.Environment) -> int:
 
 def _check_format(value: bytes) -> int:
     version = int(schema.U32.unpack(value)[0]) if len(value) == schema.U32.size else 0
-    if version not in (schema.UNSEALED_FORMAT, schema.KEYLESS_FORMAT, schema.FORMAT_VERSION, schema.HOSTS_FORMAT):
+    if not schema.UNSEALED_FORMAT <= version <= schema.HOSTS_FORMAT + schema.LOGGED:
         raise StoreError(f"it has format {version}, this release of artemis_py reads {schema.HOSTS_FORMAT}")
     return version

@@ -17,8 +17,10 @@ from artemis_py.store import schema
 from artemis_py.store.definitions import read_queue
 from artemis_py.store.environment import FILE_NAME
 from artemis_py.store.large import body_path
+from artemis_py.store.log.segment import FOLDER_NAME
 from artemis_py.storetools.bodies import bodies_folder
 from artemis_py.storetools.snapshot import Snapshot, opened
+from artemis_py.storetools.unfolded import log_state, wait_until_folded
 
 _UNKNOWN: Final = ("", "", "")
 
@@ -56,8 +58,14 @@ class Statistics:
     records: int
     damaged: int
     queues: tuple[QueueStatistics, ...]
+    log_file_bytes: int = 0
+    """Size of the files of the write-ahead log."""
+    log_batches: int = 0
+    """Commits that are in the log only, and not counted: those of the last moments, or since a crash."""
+    log_bytes: int = 0
+    """Size of these commits."""
     problems: tuple[str, ...] = ()
-    """Damaged pages of the file, whose content is not counted."""
+    """Damaged pages of the file, whose content is not counted, and what is wrong with the log."""
 
     @property
     def messages(self) -> int:
@@ -66,8 +74,14 @@ class Statistics:
 
 
 def statistics(folder: Path, large_messages_folder: Path | None = None) -> Statistics:
-    """Count what is in a store; large bodies are below `folder` unless their folder is named. Raises StoreError."""
+    """Count what is in a store; large bodies are below `folder` unless their folder is named. Raises StoreError.
+
+    A broker that uses the store is given time to fold its log, so that what it confirmed before is counted.
+    """
+    if (folder / FOLDER_NAME).is_dir():
+        wait_until_folded(folder)
     with opened(folder) as snapshot:
+        log = log_state(folder, snapshot)
         messages: Counter[int] = Counter()
         scheduled: Counter[int] = Counter()
         sizes: Counter[int] = Counter()
@@ -89,7 +103,10 @@ def statistics(folder: Path, large_messages_folder: Path | None = None) -> Stati
             duplicates=snapshot.count(schema.DUPLICATES),
             records=snapshot.count(schema.RECORDS),
             damaged=snapshot.count(schema.DAMAGED),
-            problems=tuple(snapshot.problems),
+            log_file_bytes=log.file_bytes,
+            log_batches=log.batches,
+            log_bytes=log.batch_bytes,
+            problems=(*snapshot.problems, *log.problems),
             queues=tuple(
                 QueueStatistics(
                     id=id,

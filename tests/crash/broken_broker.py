@@ -45,13 +45,13 @@ def die_at(shows: Callable[[Batch], bool], prepare: Callable[[Environment, Batch
     seen = []
     armed = Path(sys.argv[2]) / "armed"
 
-    def write_or_die(self: Environment, batch: Batch) -> None:
+    def write_or_die(self: Environment, batch: Batch, mark: bytes | None = None, is_logged: bool = True) -> None:
         if armed.exists() and shows(batch):
             seen.append(batch.number)
             if len(seen) == FATAL:
                 prepare(self, batch)
                 os.kill(os.getpid(), signal.SIGKILL)
-        write(self, batch)
+        write(self, batch, mark, is_logged)
 
     replace(Environment, "write", write_or_die)
 
@@ -127,9 +127,9 @@ def store_no_duplicate_ids() -> None:
 def store_no_settlements() -> None:
     """What was settled is there again after a restart."""
 
-    def write_puts(self: Environment, batch: Batch) -> None:
+    def write_puts(self: Environment, batch: Batch, mark: bytes | None = None, is_logged: bool = True) -> None:
         batch.removals.clear()
-        write(self, batch)
+        write(self, batch, mark, is_logged)
 
     replace(Environment, "write", write_puts)
 

@@ -9,6 +9,8 @@ from zlib import crc32
 
 from proton import Message
 
+from tests.interop.broker_process import LOG_ELEMENT
+
 WORK: Final = "work"
 LATER: Final = "later"
 """Scheduled messages."""
@@ -52,6 +54,7 @@ CONFIGURATION: Final = f"""<?xml version="1.0" encoding="UTF-8"?>
 <configuration xmlns="urn:activemq">
   <core xmlns="urn:activemq:core">
     <name>crash</name>
+    {LOG_ELEMENT}
     <id-cache-size>{2 * WINDOW}</id-cache-size>
     <security-enabled>false</security-enabled>
     <message-expiry-scan-period>50</message-expiry-scan-period>

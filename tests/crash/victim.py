@@ -9,7 +9,6 @@ import os
 import sys
 from functools import partial
 from pathlib import Path
-from struct import pack
 from typing import Final
 
 import lmdb
@@ -17,6 +16,7 @@ import lmdb
 from artemis_py.store.batch import Batch
 from artemis_py.store.environment import Environment
 from tests.core_harness import browse_all
+from tests.crash.lost_writes import note_call
 from tests.unit.store.world import World, multicast
 
 STEPS: Final = 12
@@ -27,8 +27,7 @@ def confirm(step: int) -> None:
     print(step, flush=True)
     log = os.environ.get("STORE_LOG")
     if log is not None:
-        with open(log, "ab") as file:
-            file.write(b"A" + pack("=QQQ", step + 1, 0, 0))
+        note_call(Path(log), "A", step + 1)
 
 
 def main(folder: Path) -> None:
@@ -62,13 +61,13 @@ def in_two_steps() -> None:
     """A planted fault: what is put is committed before what is removed."""
     write = Environment.write
 
-    def split(self: Environment, batch: Batch) -> None:
+    def split(self: Environment, batch: Batch, mark: bytes | None = None) -> None:
         puts = Batch()
         puts.definitions.update(batch.definitions)
         puts.puts.update(batch.puts)
         write(self, puts)
         batch.puts.clear()
-        write(self, batch)
+        write(self, batch, mark)
 
     setattr(Environment, "write", split)  # noqa: B010
 

@@ -389,11 +389,13 @@ def test_a_long_body_is_synced_while_it_arrives(tmp_path: Path, monkeypatch: pyt
 def test_a_piece_that_was_not_synced_fails_the_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """P15: the commit's own sync would succeed, for the system reports a lost write only once."""
     monkeypatch.setattr(large, "SYNC_AHEAD_BYTES", 1000)
-    monkeypatch.setattr(os, "fdatasync", failing(errno.EIO))
     with World(tmp_path) as world:
         world.queue()
         world.settle()
+        monkeypatch.setattr(os, "fdatasync", failing(errno.EIO))
         send(world, "q")
+        world.hands.work()
+        monkeypatch.undo()
         told: list[str] = []
         world.store.when_durable(lambda: told.append("durable"), told.append)
         world.settle()

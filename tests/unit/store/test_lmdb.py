@@ -584,7 +584,7 @@ def test_messages_of_the_commit_that_ended_are_delivered_and_later_ones_wait(tmp
             world.hands.turn()
             delivered.append(len(recorder.take()))
 
-        assert delivered == [1, 2]
+        assert [count for count in delivered if count] == [1, 2]
 
 
 def test_a_drain_waits_for_what_is_being_stored(tmp_path: Path) -> None:

@@ -19,8 +19,10 @@ from artemis_py.core.settings.repository import SettingsRepository
 from artemis_py.store import schema
 from artemis_py.store.environment import Environment
 from artemis_py.store.lmdb import LmdbStore
+from artemis_py.store.log_start import LogSettings
 from artemis_py.store.recovery import Recovered, recover
 from tests.core_harness import START_MS, browse_all, make_hosts, make_queue, make_services, settle_down
+from tests.log_switch import LOG
 
 SMALL_MAP_BYTES = 1 << 20
 
@@ -64,9 +66,10 @@ class World:
         answers_wait: bool = True,
         scratch: Scratch | None = None,
         formats: dict[str, MessageFormat] | None = None,
+        log: LogSettings | None = LOG,
     ) -> None:
         self.hands = Handmade()
-        self.store = LmdbStore(folder, SMALL_MAP_BYTES, answers_wait=answers_wait)
+        self.store = LmdbStore(folder, SMALL_MAP_BYTES, answers_wait=answers_wait, log=log)
         options = BrokerSettings() if options is None else options
         hierarchy: MatchHierarchy[AddressSettings] = MatchHierarchy(options.wildcards)
         repository = SettingsRepository(hierarchy, options)
@@ -96,6 +99,8 @@ class World:
         environment, self.store._environment = self.store._environment, None
         if environment is not None:
             environment.close()
+            if self.store._folding is not None:
+                self.store._folding.log.close()
 
     def stop(self) -> None:
         """End in good order."""
@@ -112,6 +117,19 @@ class World:
             while self.hands.jobs:
                 self.hands.work()
             settle_down(self.domain)
+
+    def begin_commit(self) -> None:
+        """Let a commit begin that waits for an idle loop."""
+        while self.hands.planned and not self.hands.jobs:
+            self.hands.turn()
+
+    def commit(self) -> None:
+        """Finish the commit that is under way, and fold the log if there is one."""
+        self.begin_commit()
+        self.hands.work()
+        self.store._fold()
+        while self.hands.jobs:
+            self.hands.work()
 
     @property
     def environment(self) -> Environment:

@@ -95,6 +95,13 @@ def purge(folder: Path) -> None:
         world.stop()
 
 
+def add_large(folder: Path) -> None:
+    """A broker that gets another large message."""
+    with World(folder) as world:
+        send_large(world, "big", BODY)
+        world.stop()
+
+
 def in_another_process(function: str, folder: Path) -> None:
     """Run a function of this module: LMDB opens a store once in a process."""
     code = f"from pathlib import Path; from {__name__} import {function}; {function}(Path({str(folder)!r}))"

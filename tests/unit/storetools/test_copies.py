@@ -20,6 +20,7 @@ from artemis_py.storetools.bodies import HOLD_PREFIX
 from artemis_py.storetools.check import check, check_folder
 from artemis_py.storetools.copies import JOURNAL_NAME, back_up, compact
 from artemis_py.storetools.snapshot import Snapshot
+from artemis_py.storetools.statistics import statistics
 from tests.unit.store.world import World, bodies
 from tests.unit.storetools.stores import BODY, body_file, fill, fill_large, in_another_process, large_bodies
 
@@ -135,6 +136,26 @@ def test_large_bodies_that_are_consumed_meanwhile_are_in_the_backup(
 
     assert check_folder(tmp_path / "b" / JOURNAL_NAME, tmp_path / "b" / LARGE_MESSAGES_NAME) == []
     assert len(list(body_files(tmp_path / "b" / LARGE_MESSAGES_NAME))) == 2
+
+
+def test_large_bodies_that_come_meanwhile_are_not_in_the_backup(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor are their messages: both are of the moment of the snapshot."""
+    fill_large(tmp_path / "store")
+    copy = Snapshot.copy_to
+
+    def copy_later(snapshot: Snapshot, folder: Path) -> None:
+        in_another_process("add_large", tmp_path / "store")
+        copy(snapshot, folder)
+
+    monkeypatch.setattr(Snapshot, "copy_to", copy_later)
+    back_up(tmp_path / "store", tmp_path / "copy")
+
+    findings = check(tmp_path / "copy" / "journal", large_messages_folder=tmp_path / "copy" / "large-messages")
+    assert findings.problems == []
+    assert statistics(tmp_path / "copy" / "journal").large_messages == 2
+    assert statistics(tmp_path / "store").large_messages == 3
 
 
 def test_links_go_with_who_made_them_or_with_the_next(tmp_path: Path) -> None:

@@ -1,0 +1,513 @@
+"""A write-ahead log in front of LMDB: what is in it only, what a start makes of it, and what never gets to LMDB."""
+
+import errno
+import os
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import lmdb
+import pytest
+
+from artemis_py.core.queues.consumer import ACCEPTED, FAILED
+from artemis_py.core.queues.reference import Reference
+from artemis_py.core.settings.address_settings import AddressSettings
+from artemis_py.errors import StoreError
+from artemis_py.store import folding, log_start, schema
+from artemis_py.store.batch import Batch
+from artemis_py.store.environment import Environment
+from artemis_py.store.log_start import LogSettings
+from artemis_py.storetools.check import check_folder
+from artemis_py.storetools.statistics import statistics
+from tests.core_harness import attach, browse_all, settle_down
+from tests.log_switch import SMALL_LOG
+from tests.unit.store.world import World, bodies, multicast
+
+LogWorld = partial(World, log=SMALL_LOG)
+
+
+def append(world: World) -> None:
+    """Have everything appended to the log, and nothing folded."""
+    settle_down(world.domain)
+    world.store._commit()
+    world.hands.work()
+    assert not world.hands.jobs
+
+
+def accept_all(world: World, name: str = "q") -> None:
+    """Have a consumer take everything that waits in a queue, and leave."""
+    recorder, consumer = attach(world.domain, world.queue(name))
+    settle_down(world.domain)
+    for reference in recorder.take():
+        consumer.settle(reference, ACCEPTED)
+    consumer.close()
+
+
+def test_an_appended_message_is_confirmed_and_survives_a_crash(tmp_path: Path) -> None:
+    """It is in no database before the next start, which has it in the queue."""
+    confirmed: list[bool] = []
+    with LogWorld(tmp_path) as world:
+        world.queue()
+        world.send("q", "one", "two")
+        world.store.when_durable(lambda: confirmed.append(True))
+        append(world)
+        there = world.count(schema.REFERENCES)
+
+    with LogWorld(tmp_path) as world:
+        found = bodies(world.queue())
+        world.audit()
+
+    assert (confirmed, there, found) == ([True], 0, ["one", "two"])
+
+
+def test_what_was_not_appended_is_gone(tmp_path: Path) -> None:
+    """The crash comes before the sync of the log."""
+    with LogWorld(tmp_path) as world:
+        world.queue()
+        world.send("q", "one")
+        append(world)
+        world.send("q", "two")
+        world.store._commit()
+
+    with LogWorld(tmp_path) as world:
+        assert bodies(world.queue()) == ["one"]
+
+
+def test_what_one_batch_puts_and_the_next_removes_is_never_written_into_lmdb(tmp_path: Path) -> None:
+    """A message that is consumed soon costs two records of the log."""
+    written: list[int] = []
+    with LogWorld(tmp_path) as world:
+        world.queue()
+        world.settle()
+        world.send("q", "one", "two")
+        append(world)
+        accept_all(world)
+        append(world)
+        batch = world.store._folding.batch if world.store._folding is not None else Batch()
+        written += [len(batch.puts), len(batch.removals), batch.put_bytes]
+        world.settle()
+        world.audit()
+
+    assert written == [0, 0, 0]
+
+
+def test_removals_in_the_log_are_done_by_the_next_start(tmp_path: Path) -> None:
+    """A message in LMDB and its removal in the log; the log of the start after that is empty."""
+    with LogWorld(tmp_path) as world:
+        world.queue()
+        world.send("q", "one")
+        world.settle()
+        accept_all(world)
+        append(world)
+        there = world.count(schema.REFERENCES)
+
+    for _ in range(2):
+        with LogWorld(tmp_path) as world:
+            assert bodies(world.queue()) == []
+            world.audit()
+    assert there == 1
+
+
+def test_everything_that_a_batch_can_have_comes_back(tmp_path: Path) -> None:
+    """Shared messages, failed attempts, last values, records, duplicate ids, purges, delivery times."""
+
+    def fill(world: World) -> None:
+        multicast(world, "t", "t.a", "t.b")
+        world.send("t", "shared")
+        world.queue("last", last_value=True, last_value_key="k")
+        world.queue()
+        append(world)
+        recorder, consumer = attach(world.domain, world.queue("t.a"))
+        settle_down(world.domain)
+        consumer.settle(recorder.take()[0], FAILED)
+        consumer.close()
+        world.store.save_record("space", b"key", b"value")
+        world.store.save_record("space", b"gone", b"value")
+        append(world)
+        world.store.save_record("space", b"gone", None)
+        world.send("q", "purged")
+        append(world)
+        world.queue().purge()
+        world.send("q", "later", delivery_time_ms=world.domain.dispatcher.now_ms + 1000)
+        append(world)
+
+    found = []
+    for stop in (World.crash, World.stop):
+        folder = tmp_path / stop.__name__
+        with LogWorld(folder) as world:
+            fill(world)
+            stop(world)
+        with LogWorld(folder) as world:
+            world.audit()
+            attempts = [reference.delivery_count for reference in browse_all(world.queue("t.a"))]
+            records = world.store.load_records("space")
+            waiting = [queue.message_count for queue in world.domain.queues.values()]
+            found.append((bodies(world.queue("t.a")), bodies(world.queue("t.b")), attempts, records, waiting))
+            world.stop()
+        assert check_folder(folder) == []
+
+    assert found[0] == found[1]
+    assert found[0][:4] == (["shared"], ["shared"], [1], [(b"key", b"value")])
+
+
+def test_a_message_that_waits_for_a_fold_is_read_like_one_on_disk(tmp_path: Path) -> None:
+    """A backlog whose beginning is in memory, whose middle is in LMDB and whose end is in the log only."""
+    settings = {"#": AddressSettings(max_read_page_messages=2)}
+    texts = [str(number) for number in range(60)]
+    with LogWorld(tmp_path, settings=settings) as world:
+        world.queue()
+        world.send("q", *texts[:30])
+        world.settle()
+        world.send("q", *texts[30:])
+        append(world)
+        browsed = bodies(world.queue())
+        recorder, consumer = attach(world.domain, world.queue())
+        taken = []
+        settle_down(world.domain)
+        while deliveries := recorder.take():
+            taken += [reference.message.view.body for reference in deliveries]
+            for reference in deliveries:
+                consumer.settle(reference, ACCEPTED)
+            settle_down(world.domain)
+        world.settle()
+        world.audit()
+        left = world.count(schema.REFERENCES)
+
+    assert browsed == taken == texts
+    assert left == 0
+
+
+def test_a_fold_starts_when_memory_is_tight(tmp_path: Path) -> None:
+    """Messages that are to be on disk only leave memory with the fold."""
+    with LogWorld(tmp_path) as world:
+        world.queue()
+        world.settle()
+        account = world.domain.dispatcher.account
+        account.tight_bytes = 1
+        world.send("q", *[str(number) for number in range(10)])
+        world.hands.turn()
+        world.hands.work()
+
+        assert len(world.hands.jobs) == 1
+        before = account.size_bytes
+        world.hands.work()
+        assert account.size_bytes < before
+
+
+def test_a_commit_waits_while_the_loop_brings_changes_but_not_for_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is consumed in the meantime is never written; at most four iterations later the commit starts anyway."""
+    confirmed: list[int] = []
+    with LogWorld(tmp_path) as world:
+        queue = world.queue()
+        world.settle()
+        monkeypatch.setattr(world.hands, "call_later", lambda delay, callback: None)
+        jobs = []
+        for number in range(7):
+            world.send("q", str(number))
+            world.store.when_durable(partial(confirmed.append, number))
+            world.hands.turn()
+            jobs.append(len(world.hands.jobs))
+        waiting = queue.message_count
+        monkeypatch.undo()
+        world.settle()
+
+    assert jobs == [0, 0, 0, 0, 1, 1, 1]
+    assert (waiting, confirmed) == (7, list(range(7)))
+
+
+def test_a_commit_starts_when_an_iteration_of_the_loop_brings_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The callback of the urge runs before the next reads, so one iteration more is seen."""
+    with LogWorld(tmp_path) as world:
+        world.queue()
+        world.settle()
+        monkeypatch.setattr(world.hands, "call_later", lambda delay, callback: None)
+        world.send("q", "m")
+        world.store.when_durable(lambda: None)
+        jobs = []
+        for _ in range(3):
+            world.hands.turn()
+            jobs.append(len(world.hands.jobs))
+
+    assert jobs == [0, 1, 1]
+
+
+def test_an_idle_loop_waits_for_a_quick_disk_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No other thread is woken for a lone message; the first append says how long one takes."""
+    confirmed: list[int] = []
+    with LogWorld(tmp_path, log=LogSettings(files=SMALL_LOG.files, longest_wait_s=60.0)) as world:
+        world.queue()
+        world.settle()
+        monkeypatch.setattr(world.hands, "call_later", lambda delay, callback: None)
+        for number in range(3):
+            world.send("q", str(number))
+            world.store.when_durable(partial(confirmed.append, number))
+            world.begin_commit()
+            jobs = len(world.hands.jobs)
+
+    with LogWorld(tmp_path) as world:
+        found = bodies(world.queue())
+    assert (jobs, confirmed, found) == (0, [0, 1, 2], ["0", "1", "2"])
+
+
+@pytest.mark.parametrize("limit", ["FOLD_CHANGES", "FOLD_BYTES"])
+def test_a_fold_starts_when_enough_has_gathered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str) -> None:
+    """Enough changes, or enough bytes."""
+    with LogWorld(tmp_path) as world:
+        world.queue()
+        world.settle()
+        monkeypatch.setattr(folding, limit, 2)
+        world.send("q", "one", "two")
+        world.store._commit()
+        world.hands.work()
+
+        assert len(world.hands.jobs) == 1
+
+
+def test_a_fold_starts_when_records_have_many_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Retained messages and sessions are records: a flood of them is in memory until it is folded."""
+    with LogWorld(tmp_path) as world:
+        world.settle()
+        monkeypatch.setattr(folding, "FOLD_RECORD_BYTES", 1000)
+        world.store.save_record("space", b"key", bytes(1000))
+        world.store._commit()
+        world.hands.work()
+
+        assert len(world.hands.jobs) == 1
+
+
+def test_commits_wait_for_the_fold_of_a_log_that_is_too_long(tmp_path: Path) -> None:
+    """The log stays within twice its limit and one batch; what waits is confirmed when the fold has ended."""
+    confirmed: list[int] = []
+    with LogWorld(tmp_path, log=LogSettings(files=SMALL_LOG.files, max_bytes=1000)) as world:
+        world.queue()
+        world.settle()
+        for number in range(3):
+            world.send("q", "x" * 1000)
+            world.store.when_durable(partial(confirmed.append, number))
+            world.hands.turn()
+            if number < 2:
+                job = world.hands.jobs.pop()
+                job[1](job[0]())
+        fold = world.hands.jobs.pop(0)
+        waiting = len(world.hands.jobs)
+        before = list(confirmed)
+        fold[1](fold[0]())
+        world.settle()
+
+    assert (waiting, before, confirmed) == (0, [0, 1], [0, 1, 2])
+
+
+def test_a_fold_that_fails_ends_all_confirmations_and_loses_nothing(tmp_path: Path) -> None:
+    """P15: the log keeps what LMDB did not take, and the next start writes it."""
+    told: list[str] = []
+    with LogWorld(tmp_path) as world:
+        world.queue()
+        world.settle()
+        world.send("q", "confirmed")
+        append(world)
+        world.store._fold()
+        world.send("q", "under way")
+        world.store.when_durable(lambda: told.append("durable"), told.append)
+        world.store._commit()
+        world.hands.work("disk full")
+        world.hands.work()
+        world.store.when_durable(lambda: told.append("durable"), told.append)
+        failures = list(world.failures)
+
+    with LogWorld(tmp_path) as world:
+        found = bodies(world.queue())
+
+    assert (failures, told) == (["disk full"], ["disk full", "disk full"])
+    assert found[0] == "confirmed"
+
+
+def test_an_append_that_fails_ends_all_confirmations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """P15: the reason reaches all callers that wait."""
+
+    def fail(*_: object) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    told: list[str] = []
+    with LogWorld(tmp_path) as world:
+        world.queue()
+        world.settle()
+        world.send("q", "m")
+        world.store.when_durable(lambda: told.append("durable"), told.append)
+        monkeypatch.setattr(os, "fdatasync", fail)
+        world.settle()
+        monkeypatch.undo()
+
+        assert told == world.failures
+        assert "Input/output error" in told[0]
+
+
+def test_a_clean_stop_leaves_a_store_that_needs_no_log(tmp_path: Path) -> None:
+    """An earlier release opens it again; while the broker runs it does not."""
+    with LogWorld(tmp_path) as world:
+        world.queue()
+        world.send("q", "m")
+        with world.environment.begin() as transaction:
+            running = schema.U32.unpack(
+                transaction.get(schema.FORMAT_KEY, b"", db=world.environment.database(schema.META))
+            )[0]
+        world.stop()
+    stopped = statistics(tmp_path).format
+
+    with World(tmp_path, log=None) as world:
+        assert bodies(world.queue()) == ["m"]
+        world.stop()
+
+    assert (running, stopped) == (schema.FORMAT_VERSION + schema.LOGGED, schema.FORMAT_VERSION)
+    assert not (tmp_path / "log").exists()
+
+
+def test_a_start_without_a_log_takes_over_what_a_crash_left_there(tmp_path: Path) -> None:
+    """The switch may be turned off at any time."""
+    with LogWorld(tmp_path) as world:
+        world.queue()
+        world.send("q", "m")
+        append(world)
+
+    with World(tmp_path, log=None) as world:
+        assert bodies(world.queue()) == ["m"]
+        world.stop()
+
+    assert statistics(tmp_path).format == schema.FORMAT_VERSION
+    assert not (tmp_path / "log").exists()
+
+
+def test_a_store_without_a_log_gets_one(tmp_path: Path) -> None:
+    """The switch may be turned on at any time, also after a crash."""
+    with World(tmp_path, log=None) as world:
+        world.queue()
+        world.send("q", "old")
+        world.settle()
+
+    with LogWorld(tmp_path) as world:
+        world.send("q", "new")
+        append(world)
+
+    with LogWorld(tmp_path) as world:
+        assert bodies(world.queue()) == ["old", "new"]
+
+
+@pytest.mark.parametrize("commits", range(4))
+def test_a_start_that_is_killed_writes_no_batch_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, commits: int
+) -> None:
+    """The number of the last batch changes with the batches; the next start continues behind it."""
+    with LogWorld(tmp_path) as world:
+        multicast(world, "t", "t.a", "t.b")
+        for number in range(4):
+            world.send("t", str(number))
+            append(world)
+    monkeypatch.setattr(log_start, "REPLAY_BYTES", 1)
+    apply = Environment.apply
+    done: list[bool] = []
+
+    def die(self: Environment, change: Callable[[lmdb.Transaction], None]) -> None:
+        if len(done) == commits:
+            raise StoreError("killed")
+        done.append(True)
+        apply(self, change)
+
+    monkeypatch.setattr(Environment, "apply", die)
+    with pytest.raises(StoreError, match="killed"):
+        LogWorld(tmp_path)
+    monkeypatch.undo()
+
+    with LogWorld(tmp_path) as world:
+        assert bodies(world.queue("t.a")) == bodies(world.queue("t.b")) == ["0", "1", "2", "3"]
+        world.audit()
+
+
+def test_a_missing_log_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """What LMDB has is served."""
+    with LogWorld(tmp_path) as world:
+        world.queue()
+        world.send("q", "folded")
+        world.settle()
+        world.send("q", "lost")
+        append(world)
+    for path in (tmp_path / "log").iterdir():
+        path.unlink()
+    (tmp_path / "log").rmdir()
+
+    with LogWorld(tmp_path) as world:
+        assert bodies(world.queue()) == ["folded"]
+    assert "the write-ahead log is missing" in caplog.text
+
+
+def test_a_log_that_the_store_does_not_know_is_set_aside(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The note of it was damaged; what LMDB has is served."""
+    with LogWorld(tmp_path) as world:
+        world.queue()
+        world.send("q", "folded")
+        world.settle()
+        with world.environment.begin(write=True) as transaction:
+            transaction.delete(schema.LOG, db=world.environment.database(schema.META))
+
+    with LogWorld(tmp_path) as world:
+        assert bodies(world.queue()) == ["folded"]
+        world.stop()
+    assert (tmp_path / "log.damaged-1").is_dir()
+    assert "does not know its write-ahead log" in caplog.text
+
+
+def test_a_copy_of_the_file_does_not_take_batches_of_a_later_run(tmp_path: Path) -> None:
+    """What a stop wrote is in no batch: a file of before it must not get what came after it."""
+    with LogWorld(tmp_path) as world:
+        world.queue()
+        world.send("q", "one")
+        world.stop()
+    copy = (tmp_path / "data.mdb").read_bytes()
+    with LogWorld(tmp_path) as world:
+        world.send("q", "two")
+        world.stop()
+    with LogWorld(tmp_path) as world:
+        world.send("q", "three")
+        append(world)
+    (tmp_path / "data.mdb").write_bytes(copy)
+    (tmp_path / "lock.mdb").unlink()
+
+    with LogWorld(tmp_path) as world:
+        assert bodies(world.queue())[:1] == ["one"]
+        assert "three" not in bodies(world.queue())
+
+
+def test_a_moved_message_is_taken_from_where_it_is(tmp_path: Path) -> None:
+    """A staged message is in the log once: its move names its place."""
+    with LogWorld(tmp_path) as world:
+        world.queue("stage")
+        world.queue("target")
+        world.send("stage", "x" * 5000)
+        append(world)
+        sizes = []
+        append_to_log = folding.Folding.append
+
+        def measure(self: folding.Folding, batch: Batch, record: bytes) -> str | None:
+            sizes.append(len(record))
+            return append_to_log(self, batch, record)
+
+        setattr(folding.Folding, "append", measure)  # noqa: B010  mypy forbids assigning to a function
+        try:
+            source = browse_all(world.queue("stage"))[0]
+            target = world.queue("target")
+            reference = Reference(source.message, target)
+            reference.sequence = target.next_sequence
+            target.next_sequence += 1
+            world.store.put_stored(reference, source)
+            world.store.remove(source)
+            append(world)
+        finally:
+            setattr(folding.Folding, "append", append_to_log)  # noqa: B010
+
+    with LogWorld(tmp_path) as world:
+        assert bodies(world.queue("target")) == ["x" * 5000]
+        assert bodies(world.queue("stage")) == []
+        world.audit()
+    assert sizes[0] < 1000
