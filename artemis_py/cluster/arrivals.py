@@ -37,9 +37,9 @@ class Arrivals:
         Returns the address of a copy if its producers must wait: the peer should send no more of them for now.
         """
         if not envelope.queue:
-            if lane is not Lane.COPIES:
+            if lane is Lane.HANDOVER:
                 raise ProtocolError("a message that is handed over names no queue")
-            if self._may_bring(peer, envelope.address):
+            if self._mesh.temporaries.is_own(envelope.address) or self._may_bring(peer, envelope.address):
                 return self._take_copy(envelope)
             return None
         if not self._mesh.is_shared(envelope.address, envelope.queue):
@@ -47,17 +47,16 @@ class Arrivals:
         if not peer.may_share(envelope.address):
             raise ProtocolError(f"the peer has sent a message for '{envelope.address}', without the permission mesh")
         message = envelope.message
+        if self._mesh.duplicate_ids.is_duplicate(envelope):
+            return None
         message.set_extra(PATH, ",".join(envelope.path))
         counts = envelope.delivery_count, envelope.was_acquired
         if not self.put(envelope.address, envelope.queue, message, *counts, envelope.is_shared):
             return None
+        self._mesh.duplicate_ids.remember(message)
         local = self._mesh.local(envelope.queue)
         if local is not None:
-            told = local.told.get(peer)
-            if told is not None:
-                told.received += 1
-                told.received_ms = self._mesh.now_ms
-            local.changed()
+            local.grants.came_from(peer)
         return None
 
     def _may_bring(self, peer: "Peer", address: str) -> bool:
@@ -99,6 +98,8 @@ class Arrivals:
 
     def _give_to_subscriptions(self, message: Message) -> Address | None:
         domain = self._domain
+        if self._mesh.temporaries.is_own(message.address):
+            return self._mesh.temporaries.take(message)
         queues = self._mesh.interests.queues_for(message)
         if not queues:
             return None
@@ -112,6 +113,7 @@ class Arrivals:
         if not is_dropped:
             for queue in queues:
                 queue.take(message)
+            self._mesh.duplicate_ids.remember(message)
         return address if address.must_wait else None
 
     def make_shared(self, instance: SharedInstance) -> Queue | None:

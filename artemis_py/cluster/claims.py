@@ -50,6 +50,8 @@ class OriginChannel:
         self.bytes_claimed: int = 0
         self.since_ms: int = 0
         """Time at which the peer was lost; 0 while it is connected."""
+        self._lowest: int = 1
+        """No message with a lower number is claimed."""
         self._storage: Final = storage
         self._records: Final[dict[int, int]] = {}
         """First and last number of each record of claims."""
@@ -68,7 +70,11 @@ class OriginChannel:
     def save_fresh(self) -> list[int]:
         """Store the claims of this iteration, with everything else of it; return their numbers."""
         numbers, self.fresh = self.fresh, []
-        first = numbers[0]
+        self._save(numbers[0], numbers)
+        return numbers
+
+    def _save(self, first: int, numbers: list[int]) -> None:
+        """Store the record of claims that begins with this number; without claims in the store there is none."""
         parts: list[bytes] = []
         for number in numbers:
             reference = self.claims[number]
@@ -82,16 +88,22 @@ class OriginChannel:
                 self._storage.save_record(CHANNELS, _ID.pack(self.id), self.peer_id.encode())
             self._storage.save_record(CLAIMS, _KEY.pack(self.id, first), b"".join(parts))
             self._records[first] = numbers[-1]
-        return numbers
+        elif first in self._records:
+            self._forget_record(first)
 
     def free(self, upto: int) -> None:
         """Remove the messages that the peer has, up to this number."""
-        for number in list(self.claims):
-            if number > upto:
-                break
-            self._end(number, is_taken=True)
+        # Not by a copy of all claims: many confirmations come while thousands of messages are on their way.
+        number = self._lowest
+        last = min(upto, self.next - 1)
+        while number <= last:
+            if number in self.claims:
+                self._end(number, is_taken=True)
+            number += 1
+        self._lowest = number
         self.freed = max(self.freed, upto)
-        for first in list(self._records):
+        while self._records:
+            first = next(iter(self._records))
             if self._records[first] > upto:
                 break
             self._forget_record(first)
@@ -109,8 +121,15 @@ class OriginChannel:
         for first in list(self._records):
             self._forget_record(first)
         self.fresh = []
-        self.next = mark + 1
+        self.next = self._lowest = mark + 1
         return count
+
+    def withdraw(self, number: int, outcome: int) -> None:
+        """Give one message back with this outcome; the peer is to pass over its number once that is in the store."""
+        self._end(number, is_taken=False, outcome=outcome)
+        for first, last in list(self._records.items()):
+            if first <= number <= last:
+                self._save(first, [each for each in self.claims if first <= each <= last])
 
     def close(self) -> None:
         """Forget the channel, which has no claims any more."""
@@ -118,12 +137,12 @@ class OriginChannel:
             self._is_saved = False
             self._storage.save_record(CHANNELS, _ID.pack(self.id), None)
 
-    def _end(self, number: int, is_taken: bool) -> None:
+    def _end(self, number: int, is_taken: bool, outcome: int = RELEASED) -> None:
         reference = self.claims.pop(number)
         self.bytes_claimed -= reference.message.size
         end_claim(reference)
         if not is_taken:
-            give_back(reference, RELEASED)
+            give_back(reference, outcome)
         elif reference.queue.is_deleted:
             reference.queue.delivering_count -= 1
             forget(reference)
@@ -144,6 +163,7 @@ class OriginChannel:
         self._is_saved = True
         missing = 0
         last = first
+        self._lowest = min(self._lowest, first) if self._records else first
         try:
             entries = list(iter_unpack(_CLAIM.format, value))
         except error:

@@ -141,7 +141,7 @@ class Departures:
             if local is None:
                 self._to_review.popleft()
             elif not local.is_closed:
-                local.changed()
+                local.news()
         return True
 
     # -- connections -------------------------------------------------------------------------------------------
@@ -177,6 +177,7 @@ class Departures:
             self._released.add(peer.node_id)
         if self.drain is not None:
             self._mesh.forward_to(peer.node_id).give_back()
+            self.review()
         if peer.node_id not in self._mesh.peers:
             self.sights.pop(peer.node_id, None)
         if was_up:
@@ -236,7 +237,7 @@ class Departures:
             self._make(peer, address, queue)
         local = mesh.local(queue)
         if local is not None:
-            local.changed()
+            local.news()
 
     def _make(self, peer: "Peer", address: str, queue: str) -> None:
         """Create the queue for what a peer offers, if this broker does not have it."""

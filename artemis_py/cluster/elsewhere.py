@@ -232,11 +232,7 @@ class Copies(Binding):
             if not remote.is_gone and _match(remote.wants, message):
                 nodes[remote.record.node] = None
                 durable = durable or _match(remote.durable, message)
-        if not nodes:
-            return
-        if message.large is not None:
-            self._mesh.not_copied(message, "large messages stay at their node")
-        else:
+        if nodes:
             self._mesh.forward_to(self._via).put_copy(message, tuple(nodes), durable)
 
 

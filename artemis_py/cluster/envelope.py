@@ -19,7 +19,7 @@ from typing import Final
 from attrs import frozen
 
 from artemis_py.core.messages.message import Message, MessageFormat
-from artemis_py.core.messages.record import MissingFormat, decode_message, encode_message
+from artemis_py.core.messages.record import Bodies, MissingFormat, decode_message, encode_message
 from artemis_py.core.queues.reference import PRIORITIES
 from artemis_py.errors import DamagedValue, ProtocolError
 
@@ -69,8 +69,8 @@ def encode_envelope(envelope: Envelope) -> bytes:
     return b"".join((head, address, queue, path, encode_message(envelope.message)))
 
 
-def decode_envelope(content: bytes, formats: Mapping[str, MessageFormat]) -> Envelope:
-    """Return an envelope. Raises ProtocolError."""
+def decode_envelope(content: bytes, formats: Mapping[str, MessageFormat], bodies: Bodies | None = None) -> Envelope:
+    """Return an envelope; `bodies` finds the body of a large message. Raises ProtocolError."""
     if len(content) < _HEAD.size:
         raise ProtocolError("a message between brokers is cut off")
     version, flags, delivery_count, queue_length, address_length, path_length = _HEAD.unpack_from(content)
@@ -80,7 +80,7 @@ def decode_envelope(content: bytes, formats: Mapping[str, MessageFormat]) -> Env
     path_offset = queue_offset + queue_length
     message_offset = path_offset + path_length
     try:
-        message = decode_message(content[message_offset:], formats, None, bool(flags & _DURABLE))
+        message = decode_message(content[message_offset:], formats, bodies, bool(flags & _DURABLE))
         address = content[_HEAD.size : queue_offset].decode()
         queue = content[queue_offset:path_offset].decode()
         path = content[path_offset:message_offset].decode()

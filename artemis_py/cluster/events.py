@@ -54,11 +54,31 @@ class NotCopied(Event):
 
 
 @frozen
+class NotRetained(Event):
+    """A retained message of another broker was not kept here; subscribers here will not find it."""
+
+    cluster: str
+    topic: str
+    reason: str
+
+
+@frozen
 class TakenAside(Event):
     """A message from another broker could not be put into its queue, and went to the dead-letter address."""
 
     cluster: str
     queue: str
+    reason: str
+
+
+@frozen
+class LargeNotMoved(Event):
+    """A large message stays at its broker: its body cannot be read there, or not be kept where it was to go."""
+
+    cluster: str
+    queue: str
+    name: str
+    """Name of the other broker."""
     reason: str
 
 

@@ -1,8 +1,11 @@
 """What one peer tells of its queues and subscriptions, and of ours: the counterpart of `telling` (mesh §5.4)."""
 
+from collections.abc import Iterator
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from artemis_py.cluster.records import (
+    AskedTemporary,
     Demand,
     Digest,
     Ended,
@@ -13,11 +16,17 @@ from artemis_py.cluster.records import (
     Load,
     Ready,
     Record,
+    RetainedDigest,
+    RetainedPiece,
+    RetainedStamps,
+    RetainedWanted,
     SharedInstance,
     SnapshotBegin,
     SnapshotEnd,
+    ToldTemporary,
 )
 from artemis_py.cluster.remote_queue import RemoteQueue, RemoteQueues
+from artemis_py.cluster.telling import QUEUES_PER_TURN
 
 if TYPE_CHECKING:
     from artemis_py.cluster.peer import Peer
@@ -29,6 +38,30 @@ class Hearing:
     def __init__(self, peer: "Peer") -> None:
         self._peer: Final = peer
         self._remotes: Final[RemoteQueues] = peer.remotes
+        self._unmet: Iterator[RemoteQueue] | None = None
+        """Queues of the peer that were not looked at since it came up."""
+
+    def up(self) -> None:
+        """Let the peer take from queues here as it wants to, some in each iteration."""
+        self._unmet = iter(self._remotes)
+        self.meet()
+
+    def meet(self) -> bool:
+        """Look at some queues of a peer that has come up; True: there are more."""
+        if self._unmet is None:
+            return False
+        batch = list(islice(self._unmet, QUEUES_PER_TURN))
+        if len(batch) < QUEUES_PER_TURN:
+            self._unmet = None
+        for remote in batch:
+            # Most queues have no consumers there, and concern nobody.
+            if remote.concerns_others and self._remotes.get(remote.instance.id) is remote:
+                self._peer.mesh.demand_changed(self._peer, remote)
+        return self._unmet is not None
+
+    def clear(self) -> None:
+        """Look at nothing more: the peer is gone."""
+        self._unmet = None
 
     def process(self, record: Record) -> None:
         """Note one record. Raises ProtocolError."""
@@ -61,15 +94,35 @@ class Hearing:
                 if remote is not None:
                     mesh.shells.gone(self._peer.node_id, remote.instance)
             case Grant():
-                remote = self._remotes.grant(record)
+                granted = self._remotes.grant(record)
+                if granted is not None:
+                    mesh.granted(self._peer, granted)
             case Ready(id, is_ready):
                 self._note_ready(id, bool(is_ready))
             case Load(clients):
                 mesh.loads[self._peer.node_id] = clients
+            case AskedTemporary(address):
+                mesh.temporaries.asked(self._peer, address)
+            case ToldTemporary():
+                mesh.temporaries.told(self._peer, record)
+            case RetainedDigest() | RetainedStamps() | RetainedWanted() | RetainedPiece():
+                self._hear_of_retained(record)
             case _:
                 mesh.departures.heard(self._peer, record)
         if remote is not None and self._peer.is_up:
             mesh.demand_changed(self._peer, remote)
+
+    def _hear_of_retained(self, record: Record) -> None:
+        topics = self._peer.mesh.retained
+        match record:
+            case RetainedDigest(digests):
+                topics.compare(self._peer, digests)
+            case RetainedStamps():
+                topics.learn(self._peer, record)
+            case RetainedWanted():
+                topics.asked(self._peer, record)
+            case RetainedPiece():
+                topics.take(self._peer, record)
 
     def _sweep(self) -> None:
         """Forget what the snapshot has not repeated, and what was left of the connection before."""
@@ -91,10 +144,8 @@ class Hearing:
 
     def _note_ready(self, id: int, is_ready: bool) -> None:
         local = self._peer.mesh.local_by_id(id)
-        told = None if local is None else local.told.get(self._peer)
-        if local is not None and told is not None:
-            told.is_ready = is_ready
-            local.changed()
+        if local is not None:
+            local.grants.note_ready(self._peer, is_ready)
 
     def _compare(self, count: int, digest: int) -> None:
         if (count, digest) != (self._remotes.count, self._remotes.digest):

@@ -14,7 +14,13 @@ COPIES: Final = "copies"
 OFFERS: Final = "offers"
 """Feature of a broker that takes what one that is being drained offers."""
 
-FEATURES: Final = (COPIES, OFFERS)
+BULK: Final = "bulk"
+"""Feature of a broker that takes large messages in pieces (`pieces`)."""
+
+RETAINED: Final = "retained"
+"""Feature of a broker that keeps the retained messages of others."""
+
+FEATURES: Final = (COPIES, OFFERS, BULK, RETAINED)
 """Features of this broker."""
 
 MAX_NAME_CHARS: Final = 1000

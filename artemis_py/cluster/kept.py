@@ -35,7 +35,7 @@ class KeptReport:
         self._checked_consumers = count
         is_here = local.placement != SPREAD
         own = -1
-        for peer in local.told:
+        for peer in mesh.peers.values():
             remote = peer.remotes.find(queue.address.name, queue.name)
             if remote is None or peer.node_id in self._reported:
                 continue

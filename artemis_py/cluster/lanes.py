@@ -61,6 +61,16 @@ class Outgoing:
             self.was_held = True
         return allowed
 
+    def review(self) -> None:
+        """Let consumers that were held back look again."""
+        self.was_held = False
+        peer = self._peer
+        if self.lane is not Lane.COPIES:
+            for local in peer.taking:
+                local.changed()
+        if self.lane is Lane.BULK or self is peer.forwarding:
+            peer.mesh.go_on_forwarding(peer)
+
     def claim(self, reference: Reference) -> None:
         """Claim a message; it is sent when the claim is in the store."""
         assert self.channel is not None
@@ -89,20 +99,24 @@ class Outgoing:
             return
         while self._to_send and peer.can_send:
             number = self._sent = self._to_send.popleft()
-            reference = channel.claims[number]
-            address, queue, is_shared = target_of(reference)
-            envelope = Envelope(
-                reference.message,
-                address,
-                queue,
-                reference.delivery_count,
-                reference.was_acquired,
-                (*path_of(reference.message), peer.mesh.node_id),
-                is_shared,
-            )
-            peer.send(self.lane, number, encode_envelope(envelope))
+            peer.send(self.lane, number, self.envelope_of(channel.claims[number]))
         if self.was_held and not self._to_send:
-            peer.review_lane(self)
+            self.review()
+
+    def envelope_of(self, reference: Reference) -> bytes:
+        """Return a message as the peer gets it."""
+        self._peer.mesh.duplicate_ids.leaves(reference.message)
+        address, queue, is_shared = target_of(reference)
+        envelope = Envelope(
+            reference.message,
+            address,
+            queue,
+            reference.delivery_count,
+            reference.was_acquired,
+            (*path_of(reference.message), self._peer.mesh.node_id),
+            is_shared,
+        )
+        return encode_envelope(envelope)
 
     def accepted(self, number: int) -> None:
         """Remove messages that the peer has. Raises ProtocolError."""
@@ -116,7 +130,7 @@ class Outgoing:
         self._peer.mesh.handed_over += count
         self._peer.mesh.departures.confirmed(self._peer)
         if self.was_held:
-            self._peer.review_lane(self)
+            self.review()
 
 
 class Incoming:
@@ -128,7 +142,7 @@ class Incoming:
         """Number of the channel; None: it was not told yet."""
         self.to_confirm: int = 0
         """Number of the last message received; 0 if all are confirmed or about to be."""
-        self._is_held = False
+        self.is_held: bool = False
         """Whether nothing is confirmed because an address is full."""
         self._peer: Final = peer
 
@@ -156,7 +170,7 @@ class Incoming:
 
     def plan_confirmation(self) -> None:
         """Confirm what has come when it is durable."""
-        if self.to_confirm and not self._is_held:
+        if self.to_confirm and not self.is_held:
             number, self.to_confirm = self.to_confirm, 0
             peer = self._peer
             peer.mesh.storage.when_durable(partial(self.confirm, number), peer.store_failed)
@@ -166,12 +180,12 @@ class Incoming:
 
         So all copies of the peer wait, and not those for this address only: they have one order.
         """
-        if not self._is_held:
-            self._is_held = True
+        if not self.is_held:
+            self.is_held = True
             address.when_room(self._go_on)
 
     def _go_on(self) -> None:
-        self._is_held = False
+        self.is_held = False
         self._peer.mesh.mark(self._peer)
 
     def confirm(self, number: int) -> None:

@@ -6,11 +6,12 @@ Demand is told as state: how many consumers, what they select, and how many mess
 
 from typing import TYPE_CHECKING, Final
 
+from artemis_py.cluster.grants import Grants
 from artemis_py.cluster.kept import KeptReport
 from artemis_py.cluster.placement import SPREAD as SPREAD
 from artemis_py.cluster.placement import placement_of
 from artemis_py.cluster.records import Demand, Instance, SharedInstance
-from artemis_py.cluster.remote_queue import RemoteQueue
+from artemis_py.cluster.remote_queue import RemoteQueue, digest_of
 from artemis_py.cluster.strict import Turns
 from artemis_py.cluster.taker import MAX_WEIGHT, Taker
 from artemis_py.core.names.routing_type import RoutingType
@@ -26,47 +27,11 @@ if TYPE_CHECKING:
     from artemis_py.cluster.mesh import Mesh
     from artemis_py.cluster.peer import Peer
 
-BUSY_MS: Final = 1000
-"""Time after a message came for which its peer gets a share of the room, and not only a standing grant."""
-
-MAX_GRANT: Final = 1000
-"""Most messages of a queue that one peer may have on their way here: enough for a round trip at full rate."""
-
 LINGER_MS: Final = 250
 """Time after which peers are told that the last consumer has left: a client may be about to attach again."""
 
 OFF_DELAY_MS: Final = 1000
 """`redistribution-delay` for OFF_WITH_REDISTRIBUTION if nothing is said."""
-
-
-class Told:
-    """What one peer was told about a queue, and what it has sent for it, since its connection began."""
-
-    __slots__ = ("demand", "granted", "instance", "is_ready", "received", "received_ms", "share")
-
-    def __init__(self) -> None:
-        self.instance: Instance | None = None
-        self.demand: Demand | None = None
-        self.granted: int = 0
-        self.received: int = 0
-        self.received_ms: int = 0
-        """Time at which the last message came."""
-        self.share: int = 0
-        """Messages that the peer may have on their way here now."""
-        self.is_ready: bool = False
-        """Whether the peer has messages and waits for a grant."""
-
-    def next_grant(self) -> int | None:
-        """Return the running total that the peer is to be told; None if what it knows will do.
-
-        Small changes are not told: a peer asks for more when nothing is left, or is given more when half is used.
-        """
-        unused = self.granted - self.received
-        share = self.share
-        if share == unused or (share < unused < 2 * share) or (share > unused > 0 and share < 2 * unused):
-            return None
-        self.granted = self.received + share
-        return self.granted
 
 
 class LocalQueue(Watcher):
@@ -78,15 +43,26 @@ class LocalQueue(Watcher):
         self.id: Final = id
         self.is_shared: Final = queue.routing_type is RoutingType.MULTICAST
         """Whether it is the queue of a subscription, of which other nodes may have shells (`shells`)."""
-        self.told: Final[dict[Peer, Told]] = {}
+        self.grants: Final = Grants(self)
         self.takers: Final[dict[Peer, Taker]] = {}
         self.is_dirty: bool = False
         self.is_closed: bool = False
         self.placement: int = placement_of(queue)
         self.stuck_since_ms: int = 0
         """Time at which `report.stranded` first saw that messages wait for no reason; 0 if none do."""
-        self._turn = 0
-        """Which peer comes first when room is divided."""
+        self.version: int = 1
+        """Grows when peers may have to be told something else about the queue or its consumers."""
+        self._is_news = True
+        self._instance: Instance | None = None
+        self._demand = Demand(id)
+        """Demand that was told last."""
+        self._nothing: Final = Demand(id)
+        self._own: Demand = self._nothing
+        """Demand of consumers of this broker."""
+        self._counted: list[Consumer] = []
+        """Consumers of which that was found out."""
+        self._digest: tuple[Instance, Demand, int] | None = None
+        """The last part of a digest that was worked out, and of what."""
         self._lingers: Demand | None = None
         self._linger_until_ms = 0
         self._alone_since_ms = queue.dispatcher.now_ms
@@ -96,7 +72,6 @@ class LocalQueue(Watcher):
         self._ripe = 1
         """Messages with a lower sequence have waited so long."""
         self._wake: Timer | None = None
-        self._waits_for_room = False
         self.group_taker: Peer | None = None
         """The peer that messages of groups go to; None: they stay here."""
         self.is_ended: bool = False
@@ -114,13 +89,33 @@ class LocalQueue(Watcher):
             self.is_dirty = True
             self.mesh.dirty.append(self)
 
+    def news(self) -> None:
+        """Tell peers of the queue again if anything is different, at the end of this iteration."""
+        self._is_news = True
+        self.changed()
+
+    def look(self) -> None:
+        """Work out what has changed, and have peers told of it that must know."""
+        self.review()
+        if self.is_closed:
+            return
+        drain = self.mesh.departures.drain
+        if drain is not None:
+            drain.look(self)
+        self.refresh_takers()
+        self.grants.divide()
+        self.kept.report()
+        if self.has_news():
+            for peer in self.mesh.peers.values():
+                peer.tell_later(self)
+
     def close(self) -> None:
         """Forget the queue, which was deleted or has left the mesh."""
         self.is_closed = True
         self.queue.dispatch.watcher = None
         if isinstance(self.queue.guard, Turns):
             set_guard(self.queue, None)
-        for peer in self.told:
+        for peer in self.mesh.peers.values():
             peer.tell_later(self)
         for taker in list(self.takers.values()):
             self.end_taker(taker)
@@ -163,12 +158,16 @@ class LocalQueue(Watcher):
         """Return what a peer is told about the queue itself."""
         queue = self.queue
         text = "" if queue.filter is None else queue.filter.text
+        known = self._instance
+        if known is not None and known.placement == self.placement and known.filter == text:
+            return known
         if self.is_shared:
             root = self.mesh.shells.root_for(peer.node_id, queue.name)
             return SharedInstance(
                 self.id, queue.address.name, queue.name, self.placement, text, int(queue.is_stored), root
             )
-        return Instance(self.id, queue.address.name, queue.name, self.placement, text)
+        self._instance = Instance(self.id, queue.address.name, queue.name, self.placement, text)
+        return self._instance
 
     def own_consumers(self) -> list[Consumer]:
         """Return the consumers of this broker's clients that take messages."""
@@ -180,15 +179,16 @@ class LocalQueue(Watcher):
 
     def demand_for(self, peer: "Peer") -> Demand:
         """Return the demand that a peer is told: that of consumers here, and of other peers if it may be passed on."""
-        is_offered = self._is_offered_by(peer)
+        is_offered = self.is_offered_by(peer)
         if self.placement != SPREAD or self.mesh.departures.drain is not None:
-            return Demand(self.id)
-        if not self.moves and not is_offered:
-            return Demand(self.id)
-        wants: dict[str, tuple[int, int]] = {}
-        for consumer in self.own_consumers():
-            text = "" if consumer.filter is None else consumer.filter.text
-            wants[text] = (1, wants.get(text, (1, 0))[1] + 1)
+            return self._nothing
+        if not is_offered and not self.moves:
+            return self._nothing
+        # Only what left here lingers: what others want, the peers are told in different ways.
+        own = self._linger(self._own_demand())
+        if not is_offered and self.mesh.config.max_hops == 1:
+            return own
+        wants = {text: (distance, count) for text, distance, count in own.wants}
         for other, taker in self.takers.items():
             if other is not peer:
                 for text, distance, count in taker.demand.wants:
@@ -199,14 +199,63 @@ class LocalQueue(Watcher):
         if is_offered:
             # As if one consumer wanted everything.
             wants[""] = (1, max(wants.get("", (1, 1))[1], 1))
+        return self._sum_up(wants)
+
+    def _own_wants(self) -> dict[str, tuple[int, int]]:
+        """Return the distance and number of consumers for each selector of this broker's clients."""
+        wants: dict[str, tuple[int, int]] = {}
+        for consumer in self.own_consumers():
+            text = "" if consumer.filter is None else consumer.filter.text
+            wants[text] = (1, wants.get(text, (1, 0))[1] + 1)
+        return wants
+
+    def _own_demand(self) -> Demand:
+        """Return what consumers of this broker want; it is worked out when consumers have come or gone."""
+        if self._counted != self.queue.consumers:
+            self._counted = list(self.queue.consumers)
+            demand = self._sum_up(self._own_wants())
+            if demand != self._own:
+                self._own = demand
+        return self._own
+
+    def _sum_up(self, wants: dict[str, tuple[int, int]]) -> Demand:
+        if not wants:
+            return self._nothing
         if len(wants) > self.mesh.config.interest_detail:
             distances, counts = zip(*wants.values(), strict=True)
             wants = {"": (min(distances), sum(counts))}
         told = [(text, distance, min(count, MAX_WEIGHT)) for text, (distance, count) in sorted(wants.items())]
-        demand = Demand(self.id, tuple(told))
-        return demand if is_offered else self._linger(demand)
+        return Demand(self.id, tuple(told))
 
-    def _is_offered_by(self, peer: "Peer") -> bool:
+    def has_news(self) -> bool:
+        """Tell whether peers may have to be told something else than at the last look."""
+        demand = self._demand
+        if self.placement == SPREAD and self.moves:
+            demand = self._linger(self._own_demand())
+        # With further hops, what each peer is told depends on all others.
+        if self._is_news or demand is not self._demand or self.mesh.config.max_hops > 1:
+            self._is_news = False
+            self._demand = demand
+            self.version += 1
+            return True
+        return False
+
+    def digest(self, instance: Instance, demand: Demand) -> int:
+        """Return the part of the queue in a digest; mostly the same for all peers."""
+        known = self._digest
+        if known is None or known[0] is not instance or known[1] is not demand:
+            known = self._digest = instance, demand, digest_of(instance, demand)
+        return known[2]
+
+    def peer_lost(self, peer: "Peer") -> None:
+        """Forget a peer whose connection has ended."""
+        self.grants.lost(peer)
+        taker = self.takers.get(peer)
+        if taker is not None:
+            self.end_taker(taker)
+        self.changed()
+
+    def is_offered_by(self, peer: "Peer") -> bool:
         """Whether a peer is being drained, and this broker is to take all that it has of the queue."""
         return (self.queue.address.name, self.queue.name) in peer.visit.offers
 
@@ -227,99 +276,6 @@ class LocalQueue(Watcher):
         self.wake_at(self._linger_until_ms)
         return self._lingers
 
-    # -- room --------------------------------------------------------------------------------------------------
-
-    def room(self) -> int:
-        """Return how many messages the consumers of this broker could take now."""
-        queue = self.queue
-        if self._takes_nothing():
-            return 0
-        room = 0
-        for consumer in self.own_consumers():
-            if consumer.credit > 0 and not consumer.blocked and not consumer.is_closed and not consumer.is_starved:
-                room += consumer.credit
-        if queue.dispatch.awaits_store:
-            # They have credit for these, and get them as soon as they are durable.
-            room = max(room - queue.waiting_count, 0)
-        return room
-
-    def _passed_on(self, peer: "Peer") -> int:
-        """Return how many messages other peers would take, if a peer may be told of that."""
-        room = 0
-        if self.mesh.config.max_hops > 1 and not self._takes_nothing():
-            for other, taker in self.takers.items():
-                if other is not peer and taker.demand.distance < self.mesh.config.max_hops:
-                    room += max(taker.unused, 0)
-        return room
-
-    def _room_for(self, peer: "Peer", own_room: int) -> int:
-        """Return how many messages a peer might hand over, if it were the only one."""
-        if self._is_offered_by(peer):
-            return MAX_GRANT if self.queue.enabled and not self._is_full() else 0
-        return own_room + self._passed_on(peer)
-
-    def _takes_nothing(self) -> bool:
-        queue = self.queue
-        return queue.paused or queue.address.paused or not queue.enabled or self._is_full()
-
-    def _is_full(self) -> bool:
-        address = self.queue.address
-        dispatcher = self.queue.dispatcher
-        if dispatcher.storage_failure is not None:
-            return True
-        is_full = address.must_wait or (address.account.is_full and not address.pages)
-        if is_full and not self._waits_for_room:
-            self._waits_for_room = True
-            address.when_room(self._has_room)
-        return is_full
-
-    def _has_room(self) -> None:
-        self._waits_for_room = False
-        self.changed()
-
-    def divide(self) -> None:
-        """Decide how many messages each peer may have on their way here.
-
-        Peers that have messages and wait, or that have just sent some, share the room. The others have a few each, so
-        that the first message of a quiet queue need not ask.
-        """
-        if self.queue.dispatch.is_ready:
-            # Its consumers are about to get more of what waits here: their room is not known before.
-            return
-        peers = [peer for peer, told in self.told.items() if told.demand is not None and told.demand.consumers]
-        for told in self.told.values():
-            told.share = 0
-        if not peers:
-            return
-        self._turn = (self._turn + 1) % len(peers)
-        peers = peers[self._turn :] + peers[: self._turn]
-        now_ms = self.queue.dispatcher.now_ms
-        busy: set[Peer] = set()
-        for peer in peers:
-            told = self.told[peer]
-            if told.is_ready:
-                busy.add(peer)
-            elif told.received and now_ms < told.received_ms + BUSY_MS:
-                busy.add(peer)
-                self.wake_at(told.received_ms + BUSY_MS)
-        first = True
-        own_room = self.room()
-        for peer in peers:
-            room = self._room_for(peer, own_room)
-            told = self.told[peer]
-            if peer in busy:
-                # The rest of the division goes to the first in turn.
-                told.share = min(room // len(busy) + (room % len(busy) if first else 0), MAX_GRANT)
-                first = False
-            else:
-                told.share = min(self._standing_grant, room // len(peers))
-
-    @property
-    def _standing_grant(self) -> int:
-        """Return what a peer may hand over that has not asked; one that stands between others cannot ask for them."""
-        standing = self.mesh.config.standing_grant
-        return max(standing, 1) if self.mesh.config.max_hops > 1 else standing
-
     def _guard(self) -> None:
         """With STRICT, let nodes take turns, unless another service guards the queue for the moment."""
         is_wanted = self.placement == SPREAD and self.mesh.config.load_balancing is LoadBalancing.STRICT
@@ -339,6 +295,7 @@ class LocalQueue(Watcher):
         placement = placement_of(self.queue)
         if placement != self.placement:
             self.placement = placement
+            self._is_news = True
             for taker in list(self.takers.values()):
                 self.set_taker(taker.peer, taker.remote)
 
@@ -393,9 +350,11 @@ class LocalQueue(Watcher):
         self._note_consumers(now_ms)
         self._choose_group_taker()
         for taker in list(self.takers.values()):
-            is_open = self._allows(taker, now_ms) and taker.peer.may_claim
+            is_open = self._allows(taker, now_ms) and taker.may_claim
             if taker.refresh(is_open, now_ms):
                 self.changed()
+            if taker.is_ready != taker.remote.told_ready:
+                taker.peer.tell_later(self)
             if taker.next_due_ms is not None:
                 self.wake_at(taker.next_due_ms)
 

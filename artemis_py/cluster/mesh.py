@@ -4,6 +4,7 @@ Messages stay where they arrived until a consumer at another node has room for t
 each exactly once (docs/mesh.md). This module combines the parts and has no state of its own about queues or messages.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from struct import Struct
 from typing import Final
@@ -13,6 +14,7 @@ from artemis_py.cluster.announcements import Announcements
 from artemis_py.cluster.arrivals import Arrivals
 from artemis_py.cluster.channels import Channels
 from artemis_py.cluster.departures import Departures
+from artemis_py.cluster.duplicate_ids import DuplicateIds
 from artemis_py.cluster.elsewhere import Elsewhere
 from artemis_py.cluster.entry import check_connection, check_peer
 from artemis_py.cluster.events import NotCopied, PeerDown, PeerUp, TablesDiffer
@@ -27,8 +29,10 @@ from artemis_py.cluster.peer import Peer, PeerState
 from artemis_py.cluster.placement import SPREAD, is_covered
 from artemis_py.cluster.records import SharedInstance
 from artemis_py.cluster.remote_queue import RemoteQueue, RemoteQueues
+from artemis_py.cluster.retained_topics import RetainedTopics
 from artemis_py.cluster.shells import Shells
 from artemis_py.cluster.strict import StoreAndForward
+from artemis_py.cluster.temporaries import Temporaries
 from artemis_py.core.messages.message import Message, MessageFormat
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.queues.storage import Storage
@@ -45,6 +49,9 @@ INCARNATION: Final = b"incarnation"
 
 PASSES: Final = 3
 """Times that changed queues are looked at in one iteration, because looking at one may change another."""
+
+LOOKS: Final = 1000
+"""Queues that are looked at in one iteration: some 10 ms. After a start, or if a peer is lost, there may be many."""
 
 MAX_REPORTED: Final = 1000
 """Addresses and reasons that are remembered, so that each is reported once."""
@@ -86,7 +93,7 @@ class Mesh(TurnListener, Companion):
         self.members.is_forgotten = self.departures.is_forgotten
         self.loads: Final[dict[str, int]] = {}
         """Number of clients of each node, as it said last."""
-        self.dirty: list[LocalQueue] = []
+        self.dirty: Final[deque[LocalQueue]] = deque()
         """Queues that changed in this iteration."""
         self.claiming: list[Outgoing] = []
         """Lanes that messages were claimed for in this iteration."""
@@ -97,6 +104,9 @@ class Mesh(TurnListener, Companion):
         self.elsewhere: Final = Elsewhere(self)
         self.shells: Final = Shells(self)
         self.announcements: Final = Announcements(self)
+        self.temporaries: Final = Temporaries(self)
+        self.duplicate_ids: Final = DuplicateIds(domain)
+        self.retained: Final = RetainedTopics(self)
         self.incarnation: int = 0
         self.is_ready: bool = False
         """Whether this run is in the store, so that no other run will ever be taken for it."""
@@ -112,6 +122,8 @@ class Mesh(TurnListener, Companion):
         """Queues of the nodes that are, or were, connected in this run, by node id."""
         self._formats: Final[dict[str, frozenset[str]]] = {}
         """Formats of messages that these nodes can read."""
+        self.takes_large: Final[set[str]] = set()
+        """Nodes that take large messages, by id."""
         self._forwards: Final[dict[str, StoreAndForward]] = {}
         """What waits for other nodes, by node id."""
         self._begun: list[StoreAndForward] = []
@@ -132,6 +144,7 @@ class Mesh(TurnListener, Companion):
         last = records.get(INCARNATION, b"")
         self.incarnation = (_NUMBER.unpack(last)[0] if len(last) == _NUMBER.size else 0) + 1
         self.domain.companions.append(self)
+        self.temporaries.install()
         self.domain.dispatcher.turn_listener = self
         self.shells.load()
         for queue in self.domain.queues.values():
@@ -142,13 +155,14 @@ class Mesh(TurnListener, Companion):
         self.domain.routers.remote_changed()
         return missing
 
-    def start(self) -> None:
-        """Begin; connections are allowed when this run is in the store."""
+    def start(self, on_ready: Callable[[], None]) -> None:
+        """Begin; connections are allowed from when `on_ready` is called, because this run is in the store then."""
         self.storage.save_record(NODE, INCARNATION, _NUMBER.pack(self.incarnation))
-        self.storage.when_durable(self._begin)
+        self.storage.when_durable(lambda: self._begin(on_ready))
 
-    def _begin(self) -> None:
+    def _begin(self, on_ready: Callable[[], None]) -> None:
         self.is_ready = True
+        on_ready()
 
     # -- facts -------------------------------------------------------------------------------------------------
 
@@ -249,8 +263,11 @@ class Mesh(TurnListener, Companion):
         peer.visit.since_ms = self.now_ms
         self._known[peer.node_id] = peer.remotes
         self._formats[peer.node_id] = peer.formats
+        (self.takes_large.add if peer.has_bulk else self.takes_large.discard)(peer.node_id)
         self.forward_to(peer.node_id).connected(peer)
         self.departures.peer_up()
+        self.temporaries.peer_up(peer)
+        self.retained.tell_digests(peer)
         self.domain.events.emit(PeerUp(self.config.name, peer.node_id, peer.hello.node_name, peer.label))
 
     def peer_lost(self, peer: Peer, was: PeerState, reason: str) -> None:
@@ -258,6 +275,9 @@ class Mesh(TurnListener, Companion):
         if self.peers.get(peer.node_id) is peer:
             del self.peers[peer.node_id]
             self.forward_to(peer.node_id).disconnected()
+            self.temporaries.peer_lost(peer)
+            self.shells.peer_lost(peer.node_id)
+            self.retained.peer_lost(peer)
         self._marked.pop(peer, None)
         if was is PeerState.UP and peer.hello is not None:
             in_doubt = peer.in_doubt
@@ -320,6 +340,9 @@ class Mesh(TurnListener, Companion):
     def queue_updated(self, queue: Queue) -> None:
         """Tell what a queue wants now; see `Companion`."""
         self.interests.review(queue)
+        local = self._locals.get(queue.name)
+        if local is not None:
+            local.news()
 
     def _share(self, queue: Queue) -> None:
         if not is_covered(self, queue) or queue.name in self._locals:
@@ -342,6 +365,14 @@ class Mesh(TurnListener, Companion):
             del self._locals[queue.name]
             del self._by_id[local.id]
             local.close()
+
+    def granted(self, peer: Peer, remote: RemoteQueue) -> None:
+        """Let a peer take more from a queue here."""
+        if peer.state is not PeerState.UP:
+            return
+        local = self._locals.get(remote.instance.queue)
+        if local is not None and peer in local.takers and peer.may_share(remote.instance.address):
+            local.changed()
 
     def demand_changed(self, peer: Peer, remote: RemoteQueue) -> None:
         """Let a peer take from a queue here as it wants to."""
@@ -429,14 +460,15 @@ class Mesh(TurnListener, Companion):
         if self.peers and self.domain.dispatcher.storage_failure is not None:
             self.close("the store of this broker has failed")
         is_reviewing = self.departures.step()
+        looks = LOOKS
         for _ in range(PASSES):
-            if not self.dirty:
-                break
-            dirty, self.dirty = self.dirty, []
-            for local in dirty:
+            count = min(len(self.dirty), looks)
+            looks -= count
+            for _ in range(count):
+                local = self.dirty.popleft()
                 local.is_dirty = False
                 if not local.is_closed:
-                    self._look_at(local)
+                    local.look()
         begun, self._begun = self._begun, []
         for forward in begun:
             forward.refresh()
@@ -446,24 +478,14 @@ class Mesh(TurnListener, Companion):
         marked, self._marked = self._marked, {}
         more = False
         for peer in marked:
-            if peer.flush():
+            has_more = self.retained.compose(peer)
+            if peer.flush() or has_more:
                 more = True
                 self._marked[peer] = None
-        self.announcements.flushed()
+        if not self.dirty:
+            self.announcements.flushed()
+        self.temporaries.flushed()
         return more or is_reviewing or bool(self.dirty or self._marked)
-
-    def _look_at(self, local: LocalQueue) -> None:
-        local.review()
-        if local.is_closed:
-            return
-        drain = self.departures.drain
-        if drain is not None:
-            drain.look(local)
-        local.refresh_takers()
-        local.divide()
-        local.kept.report()
-        for peer in self.peers.values():
-            peer.tell_later(local)
 
     def random_number(self) -> int:
         """Return a number that no other run and no other channel has."""

@@ -15,14 +15,19 @@ from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from artemis_py.cluster.claims import OriginChannel
 from artemis_py.cluster.envelope import decode_envelope
 from artemis_py.cluster.hearing import Hearing
-from artemis_py.cluster.hello import COPIES, Hello, read_hello
+from artemis_py.cluster.hello import BULK, COPIES, Hello, read_hello
 from artemis_py.cluster.interests import Announced
 from artemis_py.cluster.lanes import Incoming, Outgoing
 from artemis_py.cluster.local_queue import LocalQueue
+from artemis_py.cluster.pieces import IncomingBulk, OutgoingBulk
+from artemis_py.cluster.record_codec import decode, encode
 from artemis_py.cluster.records import (
+    CHANNEL_RECORDS,
+    LANE_OF,
+    BulkChannel,
+    BulkRecord,
     Channel,
     Closed,
     CopyChannel,
@@ -35,8 +40,6 @@ from artemis_py.cluster.records import (
     SharedInstance,
     SnapshotBegin,
     ToldMarks,
-    decode,
-    encode,
 )
 from artemis_py.cluster.remote_queue import RemoteQueues
 from artemis_py.cluster.telling import Telling
@@ -83,9 +86,15 @@ class Peer:
         """Messages of queues that the peer takes from."""
         self.copies: Final = Outgoing(self, Lane.COPIES)
         """What waits for the peer in the queue of its own (`strict.StoreAndForward`)."""
+        self.bulk: Final = OutgoingBulk(self)
+        """Large messages of both kinds."""
+        self.incoming_bulk: Final = IncomingBulk(self)
         self.incoming: Final = {lane: Incoming(self, lane) for lane in (Lane.HANDOVER, Lane.COPIES)}
+        self.incoming[Lane.BULK] = self.incoming_bulk
         self.has_copies: bool = False
         """Whether the peer knows of subscriptions; an earlier version does not."""
+        self.has_bulk: bool = False
+        """Whether the peer takes large messages; an earlier version does not."""
         self.is_suspect: bool = False
         self.visit: Final = Visit()
         self.telling: Telling = Telling(self)
@@ -130,6 +139,7 @@ class Peer:
         self.label = f"mesh:{self.hello.node_name}"
         self.formats = frozenset(self.hello.formats)
         self.has_copies = COPIES in self.hello.features
+        self.has_bulk = self.has_copies and BULK in self.hello.features
         self.mesh.admit(self)
         self.state = PeerState.FENCING
         now_ms = self.mesh.now_ms
@@ -154,11 +164,6 @@ class Peer:
         return self.state is PeerState.UP and not self.is_suspect
 
     @property
-    def channel(self) -> OriginChannel | None:
-        """The channel of messages that are handed over; None as long as older ones are not settled."""
-        return self.handover.channel
-
-    @property
     def forwarding(self) -> Outgoing:
         """The lane of what waits for the peer in the queue of its own: an earlier version has one lane only."""
         return self.copies if self.has_copies else self.handover
@@ -171,12 +176,12 @@ class Peer:
     @property
     def handed_over(self) -> int:
         """Number of messages that the peer has confirmed."""
-        return self.handover.confirmed + self.copies.confirmed
+        return sum(each.confirmed for each in self.lanes)
 
     @property
     def in_doubt(self) -> int:
         """Number of messages that are claimed for the peer."""
-        return sum(len(each.channel.claims) for each in (self.handover, self.copies) if each.channel is not None)
+        return sum(len(each.channel.claims) for each in self.lanes if each.channel is not None)
 
     def _fenced(self) -> None:
         if self.state is PeerState.FENCING:
@@ -197,18 +202,19 @@ class Peer:
     @property
     def lanes(self) -> tuple[Outgoing, ...]:
         """The lanes that both brokers know."""
-        return (self.handover, self.copies) if self.has_copies else (self.handover,)
+        known = 3 if self.has_bulk else 2 if self.has_copies else 1
+        return (self.handover, self.copies, self.bulk)[:known]
 
     def _resumed(self) -> None:
-        if self.state is not PeerState.RESUMING or self.channel is None or self._their_marks is None:
+        if self.state is not PeerState.RESUMING or self.handover.channel is None or self._their_marks is None:
             return
         self.state = PeerState.SYNCING
         unknown = [(id, 0) for id in self._their_marks if not self.mesh.channels.knows(id)]
         if unknown:
             self.say(Closed(tuple(unknown)))
-        self.say(Channel(self.channel.id, self.channel.next))
-        if self.copies.channel is not None:
-            self.say(CopyChannel(self.copies.channel.id, self.copies.channel.next))
+        for outgoing in self.lanes:
+            if outgoing.channel is not None:
+                self.say(CHANNEL_RECORDS[outgoing.lane](outgoing.channel.id, outgoing.channel.next))
         self._begin_snapshot()
 
     def _begin_snapshot(self) -> None:
@@ -225,8 +231,7 @@ class Peer:
             self.state = PeerState.UP
             self._plan_check()
             self.mesh.peer_up(self)
-            for remote in self.remotes:
-                self.mesh.demand_changed(self, remote)
+            self._hearing.up()
 
     # -- time --------------------------------------------------------------------------------------------------
 
@@ -253,6 +258,7 @@ class Peer:
         if now_ms - self._digest_ms >= DIGEST_MS and self.telling.is_over:
             self._digest_ms = now_ms
             self.say(self.telling.digest())
+            self.mesh.retained.tell_digests(self)
         elif now_ms - self._spoke_ms >= config.check_period_ms // 3:
             self.say(Seen(self._applied))
         self._plan_check()
@@ -293,10 +299,10 @@ class Peer:
                 for id, _ in channels:
                     if id not in current:
                         self.mesh.marks.forget(self.node_id, id)
-            case Channel(id, number):
-                self.incoming[Lane.HANDOVER].begin(id, number)
-            case CopyChannel(id, number):
-                self.incoming[Lane.COPIES].begin(id, number)
+            case Channel(id, number) | CopyChannel(id, number) | BulkChannel(id, number):
+                self.incoming[LANE_OF[type(record)]].begin(id, number)
+            case BulkRecord():
+                self.bulk.heard(record)
             case Member():
                 self.mesh.members.learn(record)
             case Resync():
@@ -340,9 +346,11 @@ class Peer:
             self.close(str(error))
 
     def _take(self, lane: Lane, number: int, content: bytes) -> None:
-        incoming = self.incoming.get(lane)
-        if incoming is None:
-            raise ProtocolError("a message came before its channel")
+        self.mesh.mark(self)
+        if lane is Lane.BULK:
+            self.incoming_bulk.receive(number, content)
+            return
+        incoming = self.incoming[lane]
         if incoming.is_new(number):
             full = self.mesh.arrivals.take(self, lane, decode_envelope(content, self.mesh.formats))
             incoming.taken(number)
@@ -351,7 +359,6 @@ class Peer:
             self.taken += 1
             self.mesh.taken += 1
         incoming.to_confirm = number
-        self.mesh.mark(self)
 
     def confirm(self, lane: Lane, number: int) -> None:
         """Tell the peer that everything up to a number is in the store."""
@@ -371,18 +378,15 @@ class Peer:
         self._spoke_ms = self.mesh.now_ms
         self._is_blocked = not self._connection.send(lane, number, content)
 
-    def review_lane(self, outgoing: Outgoing) -> None:
-        """Let consumers that were held back look again."""
-        outgoing.was_held = False
-        if outgoing is self.handover:
-            for local in self.taking:
-                local.changed()
-        if outgoing is self.forwarding:
-            self.mesh.go_on_forwarding(self)
+    def send_frame(self, number: int, content: bytes) -> None:
+        """Send a part of a large message. There are few of them, so the other lanes need not wait for their room."""
+        assert self._connection is not None
+        self._spoke_ms = self.mesh.now_ms
+        self._connection.send(Lane.BULK, number, content)
 
     def _review_takers(self) -> None:
         for outgoing in self.lanes:
-            self.review_lane(outgoing)
+            outgoing.review()
 
     def accepted(self, lane: Lane, number: int) -> None:
         """Remove messages that the peer has; see `PeerListener`."""
@@ -392,6 +396,7 @@ class Peer:
         self._hear()
         try:
             outgoing.accepted(number)
+            self.bulk.pump()
         except ProtocolError as error:
             self.close(str(error))
 
@@ -414,6 +419,7 @@ class Peer:
         """Tell what has changed in this iteration, and plan to confirm what came; True: there is more to tell."""
         if self.state is PeerState.CLOSED or self._connection is None:
             return False
+        has_unmet = self._hearing.meet()
         for incoming in self.incoming.values():
             incoming.plan_confirmation()
         if self._seen_due:
@@ -421,7 +427,7 @@ class Peer:
             # What the peer was promised to be known must not be forgotten by a crash.
             self.mesh.storage.when_durable(partial(self._say_seen, self._batches), self.store_failed)
         if self._is_blocked:
-            return False
+            return has_unmet
         records, self._records = self._records, []
         count = len(records)
         if self.state in (PeerState.SYNCING, PeerState.UP):
@@ -435,7 +441,7 @@ class Peer:
                 self.told_news = self._told
             self._is_blocked = not self._connection.send_control(encode(records))
             self._check_up()
-        return not self.telling.is_over and not self._is_blocked
+        return has_unmet or (not self.telling.is_over and not self._is_blocked)
 
     def _say_seen(self, batch: int) -> None:
         self._applied = batch
@@ -472,16 +478,14 @@ class Peer:
         self.state = PeerState.CLOSED
         if self._timer is not None:
             self._timer.cancel()
-        for outgoing in (self.handover, self.copies):
+        for outgoing in (self.handover, self.copies, self.bulk):
             outgoing.end()
+        self.incoming_bulk.end()
+        concerned = [*self.telling.audience, *self.taking]
         self.telling.clear()
-        for local in self.mesh.locals():
-            if self in local.told or self in local.takers:
-                local.told.pop(self, None)
-                taker = local.takers.get(self)
-                if taker is not None:
-                    local.end_taker(taker)
-                local.changed()
+        self._hearing.clear()
+        for local in concerned:
+            local.peer_lost(self)
         for announced in self.mesh.interests.announced():
             announced.told.pop(self, None)
         self.mesh.peer_lost(self, was, reason)

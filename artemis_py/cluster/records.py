@@ -1,48 +1,19 @@
-"""Control records: what one broker tells another about itself (mesh §5.4). Numbers are big-endian.
+"""Control records: what one broker tells another about itself (mesh §5.4); `record_codec` writes and reads them.
 
-A batch is a sequence of records, all that one iteration of the loop has to tell:
-
-     0        1                  4
-    +--------+------------------+--------------------+
-    | u8     | u24              | fields, in order   |
-    | number | length of fields |                    |
-    +--------+------------------+--------------------+
-
-    int     u64
-    str     u32 length, UTF-8
-    Texts   u16 count (65535: None), then each as str
-    Marks   u32 count, then each u64 channel, u64 number
-    Wants   u16 count, then each u8 distance, u8 consumers, str
-
-All values are absolute, so a record that comes twice or late does no harm. A later version may add fields at the end,
-which an earlier one passes over. Unknown records are passed over as well, unless their number is 128 or more: these
-must be understood.
+All values are absolute, so a record that comes twice or late does no harm.
 """
 
-from collections.abc import Sequence
-from hashlib import blake2b
-from struct import Struct, error
-from typing import Any, ClassVar, Final
+from collections.abc import Mapping
+from typing import ClassVar, Final
 
-from attrs import fields, frozen
+from attrs import frozen
 
-from artemis_py.errors import ProtocolError
+from artemis_py.core.runtime.carrier import Lane
 
 VERSION: Final = 1
 """Version of records and envelopes that this broker speaks; it understands all from `MIN_VERSION` on."""
 MIN_VERSION: Final = 1
 
-MANDATORY: Final = 128
-"""Records from this number on may not be passed over."""
-
-
-_NONE: Final = 65_535
-_HEAD: Final = Struct(">I")
-_U16: Final = Struct(">H")
-_U32: Final = Struct(">I")
-_U64: Final = Struct(">Q")
-_MARK: Final = Struct(">QQ")
-_WANT: Final = Struct(">BB")
 
 Texts = tuple[str, ...] | None
 Marks = tuple[tuple[int, int], ...]
@@ -238,6 +209,64 @@ class Offer(Record):
 
 
 @frozen
+class AskedTemporary(Record):
+    """Clients of the sender send to a temporary address of the receiver: it answers, and tells when that is gone."""
+
+    number: ClassVar[int] = 31
+    address: str
+
+
+@frozen
+class ToldTemporary(Record):
+    """A temporary address of the sender is there (1), or gone for good (0)."""
+
+    number: ClassVar[int] = 32
+    address: str
+    is_there: int
+
+
+@frozen
+class RetainedDigest(Record):
+    """Digests of the sender's retained messages, 8 octets for each part of all topics (`registers`)."""
+
+    number: ClassVar[int] = 33
+    digests: bytes
+
+
+@frozen
+class RetainedStamps(Record):
+    """Stamps of the retained messages of one part at the sender, where the receiver has others."""
+
+    number: ClassVar[int] = 34
+    bucket: int
+    is_last: int
+    """Whether (1) all topics of the part were told."""
+    topics: Texts
+    stamps: Marks
+    """For each topic the time, and the number of the node that gave it."""
+
+
+@frozen
+class RetainedWanted(Record):
+    """Topics whose retained messages the receiver has, and the sender lacks."""
+
+    number: ClassVar[int] = 35
+    topics: Texts
+
+
+@frozen
+class RetainedPiece(Record):
+    """A piece of a retained message; flags: 1 there is none, 2 this is the first piece, 4 the last one."""
+
+    number: ClassVar[int] = 36
+    topic: str
+    time_ms: int
+    node: int
+    flags: int
+    octets: bytes
+
+
+@frozen
 class Ended(Record):
     """A shared subscription was ended by a client of the sender, or of another node; `ended_ms` is when."""
 
@@ -280,152 +309,40 @@ class CopyChannel(Record):
     next: int
 
 
-_KINDS: Final[tuple[type[Record], ...]] = (
-    SnapshotBegin,
-    SnapshotEnd,
-    Digest,
-    Seen,
-    Resync,
-    Member,
-    Load,
-    Leaving,
-    Forgotten,
-    Sees,
-    Instance,
-    SharedInstance,
-    Interest,
-    Demand,
-    Gone,
-    Ready,
-    Grant,
-    Offer,
-    Ended,
-    ToldMarks,
-    Closed,
-    Channel,
-    CopyChannel,
-)
-_BY_NUMBER: Final = {kind.number: kind for kind in _KINDS}
-_FIELDS: Final = {kind: tuple([(each.name, each.type) for each in fields(kind)]) for kind in _KINDS}
+@frozen
+class BulkRecord(Record):
+    """Base class of what concerns large messages (`pieces`); only told to nodes that take these."""
 
 
-def encode(records: Sequence[Record]) -> bytes:
-    """Return a batch."""
-    return b"".join([encode_one(record) for record in records])
+@frozen
+class BulkChannel(BulkRecord):
+    """The same for large messages."""
+
+    number: ClassVar[int] = 84
+    id: int
+    next: int
 
 
-def encode_one(record: Record) -> bytes:
-    """Return one record."""
-    parts: list[bytes] = []
-    for name, kind in _FIELDS[type(record)]:
-        _write(parts, kind, getattr(record, name))
-    body = b"".join(parts)
-    return _HEAD.pack(record.number << 24 | len(body)) + body
+@frozen
+class BulkTaken(BulkRecord):
+    """The sender has all large messages up to this number in its store."""
+
+    number: ClassVar[int] = 85
+    last: int
 
 
-def decode(batch: bytes) -> list[Record]:
-    """Return the records of a batch. Raises ProtocolError."""
-    found: list[Record] = []
-    offset = 0
-    while offset < len(batch):
-        if offset + _HEAD.size > len(batch):
-            raise ProtocolError("a record is cut off")
-        head: int = _HEAD.unpack_from(batch, offset)[0]
-        start = offset + _HEAD.size
-        offset = start + (head & 0xFFFFFF)
-        if offset > len(batch):
-            raise ProtocolError("a record is cut off")
-        kind = _BY_NUMBER.get(head >> 24)
-        if kind is not None:
-            found.append(_decode_one(kind, batch[start:offset]))
-        elif head >> 24 >= MANDATORY:
-            raise ProtocolError(f"record {head >> 24} is not known here: upgrade this broker first")
-    return found
+@frozen
+class BulkRefused(BulkRecord):
+    """The sender cannot keep the body of this number, and waits for the word that the message is withdrawn."""
+
+    number: ClassVar[int] = 86
+    refused: int
 
 
-def hash_of(encoded: bytes) -> int:
-    """Return a 64-bit hash of a record, for digests."""
-    return int.from_bytes(blake2b(encoded, digest_size=8).digest(), "big")
-
-
-def _decode_one(kind: type[Record], body: bytes) -> Record:
-    values: list[object] = []
-    offset = 0
-    try:
-        for _, field_kind in _FIELDS[kind]:
-            value, offset = _read(field_kind, body, offset)
-            values.append(value)
-    except (error, UnicodeDecodeError) as cause:
-        raise ProtocolError(f"a record '{kind.__name__}' is malformed") from cause
-    return kind(*values)
-
-
-def _write(parts: list[bytes], kind: Any, value: Any) -> None:
-    if kind is int:
-        parts.append(_U64.pack(value))
-    elif kind is str:
-        _write_text(parts, value)
-    elif kind == Marks:
-        parts.append(_U32.pack(len(value)))
-        parts.extend([_MARK.pack(channel, mark) for channel, mark in value])
-    elif kind == Wants:
-        parts.append(_U16.pack(len(value)))
-        for text, distance, consumers in value:
-            parts.append(_WANT.pack(distance, consumers))
-            _write_text(parts, text)
-    elif value is None:
-        parts.append(_U16.pack(_NONE))
-    else:
-        parts.append(_U16.pack(len(value)))
-        for text in value:
-            _write_text(parts, text)
-
-
-def _write_text(parts: list[bytes], text: str) -> None:
-    encoded = text.encode()
-    parts.append(_U32.pack(len(encoded)))
-    parts.append(encoded)
-
-
-def _read(kind: Any, body: bytes, offset: int) -> tuple[object, int]:
-    if kind is int:
-        return _U64.unpack_from(body, offset)[0], offset + 8
-    if kind is str:
-        return _read_text(body, offset)
-    if kind == Marks:
-        count: int = _U32.unpack_from(body, offset)[0]
-        offset += 4
-        if count * _MARK.size > len(body) - offset:
-            raise error("more marks than octets")
-        stop = offset + count * _MARK.size
-        return tuple([_MARK.unpack_from(body, at) for at in range(offset, stop, _MARK.size)]), stop
-    if kind == Wants:
-        return _read_wants(body, offset)
-    texts: list[str] = []
-    count = _U16.unpack_from(body, offset)[0]
-    offset += 2
-    if count == _NONE:
-        return None, offset
-    for _ in range(count):
-        text, offset = _read_text(body, offset)
-        texts.append(text)
-    return tuple(texts), offset
-
-
-def _read_wants(body: bytes, offset: int) -> tuple[Wants, int]:
-    wants: list[tuple[str, int, int]] = []
-    count: int = _U16.unpack_from(body, offset)[0]
-    offset += 2
-    for _ in range(count):
-        distance, consumers = _WANT.unpack_from(body, offset)
-        text, offset = _read_text(body, offset + 2)
-        wants.append((text, distance, consumers))
-    return tuple(wants), offset
-
-
-def _read_text(body: bytes, offset: int) -> tuple[str, int]:
-    length: int = _U32.unpack_from(body, offset)[0]
-    stop = offset + 4 + length
-    if stop > len(body):
-        raise error("a text is cut off")
-    return body[offset + 4 : stop].decode(), stop
+CHANNEL_RECORDS: Final[Mapping[Lane, type[Channel | CopyChannel | BulkChannel]]] = {
+    Lane.HANDOVER: Channel,
+    Lane.COPIES: CopyChannel,
+    Lane.BULK: BulkChannel,
+}
+"""What tells of the channel of each lane."""
+LANE_OF: Final[Mapping[type[Record], Lane]] = {kind: lane for lane, kind in CHANNEL_RECORDS.items()}

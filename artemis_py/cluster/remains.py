@@ -94,7 +94,8 @@ def _reason_spread(mesh: "Mesh", local: LocalQueue) -> tuple[str, bool]:
     taker = local.takers.get(peer)
     if taker is None or not taker.is_idle:
         return f"on the way to {peer.label}", True
-    return f"{peer.label} cannot take them: large messages, or in a format that it cannot read", False
+    what = "in a format that it cannot read" if peer.has_bulk else "large, or in a format that it cannot read"
+    return f"{peer.label} cannot take them: {what}", False
 
 
 def _is_away(mesh: "Mesh", node_id: str) -> bool:

@@ -7,7 +7,9 @@ agree: nothing here can drift.
 from collections.abc import Iterator
 from typing import Final
 
-from artemis_py.cluster.records import Demand, Gone, Grant, Instance, Interest, encode_one, hash_of
+from artemis_py.cluster.placement import SPREAD
+from artemis_py.cluster.record_codec import encode_one, hash_of
+from artemis_py.cluster.records import Demand, Gone, Grant, Instance, Interest, SharedInstance
 from artemis_py.errors import ProtocolError
 
 MAX_QUEUES: Final = 2_000_000
@@ -30,6 +32,12 @@ class RemoteQueue:
         """Whether the peer was told that messages wait for a grant."""
         self.is_told: bool = True
         """Whether the running snapshot has repeated it."""
+
+    @property
+    def concerns_others(self) -> bool:
+        """Whether other brokers have anything to do with it, besides knowing that it exists."""
+        instance = self.instance
+        return self.demand.consumers > 0 or instance.placement != SPREAD or isinstance(instance, SharedInstance)
 
 
 class RemoteQueues:

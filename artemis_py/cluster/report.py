@@ -175,11 +175,14 @@ def explain(mesh: "Mesh", name: str) -> list[str]:
     for peer, taker in local.takers.items():
         wanted = local.wanted_by(taker, SAMPLE)
         if not wanted:
-            found.append(f"{peer.label} wants none of what waits")
+            version = "" if peer.has_bulk else ", or cannot take it: its version knows no large messages"
+            found.append(f"{peer.label} wants none of what waits{version}")
         elif taker.unused <= 0:
             found.append(f"{peer.label} has a consumer for {wanted} of what waits, and no room")
         elif not peer.may_claim:
             found.append(f"{peer.label} is slow, or silent: its connection takes no more now")
+        elif taker.has_refused:
+            found.append(f"{peer.label} had no room for a large message, and is asked again after a while")
         elif local.is_stuck(taker):
             found.append(f"redistribution-delay keeps {wanted} messages from {peer.label}")
     return found
@@ -228,7 +231,7 @@ def shares(mesh: "Mesh", name: str) -> list[Share]:
     found: list[Share] = []
     for peer in mesh.peers.values():
         remote = peer.remotes.find(queue.address.name, name)
-        told = local.told.get(peer)
+        told = peer.telling.told_of(local)
         found.append(
             Share(
                 name="" if peer.hello is None else peer.hello.node_name,

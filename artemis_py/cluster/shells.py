@@ -121,7 +121,7 @@ class Shells:
         self._mesh.storage.save_record(SHELLS, _key(name), None)
         if self._ended.pop(name, None) is not None:
             self._mesh.storage.save_record(TOMBSTONES, _key(name), None)
-        local.changed()
+        local.news()
 
     def give_up(self, local: "LocalQueue") -> None:
         """Make a shell of a root, because its last client here has left, and others have the subscription."""
@@ -129,7 +129,7 @@ class Shells:
         self._shells.add(name)
         self._created.pop(name, None)
         self._save(name)
-        local.changed()
+        local.news()
 
     # -- what peers tell -------------------------------------------------------------------------------------------
 
@@ -170,6 +170,13 @@ class Shells:
                 self.adopt(local)
             self._remove(node, name)
 
+    def peer_lost(self, node: str) -> None:
+        """Look again at the shells of subscriptions at a node that is away."""
+        for name in self._shells:
+            local = self._mesh.local(name)
+            if local is not None and node in self.roots_of(name):
+                local.changed()
+
     def _remove(self, node: str, name: str) -> None:
         roots = self._roots.get(name)
         if roots is None or node not in roots:
@@ -182,7 +189,7 @@ class Shells:
     def _changed(self, name: str) -> None:
         local = self._mesh.local(name)
         if local is not None:
-            local.changed()
+            local.news()
         if name in self._shells:
             self._save(name)
 
@@ -210,7 +217,7 @@ class Shells:
             self._save(name)
             local = self._mesh.local(name)
             if local is not None:
-                local.changed()
+                local.news()
 
     # -- the end -----------------------------------------------------------------------------------------------------
 

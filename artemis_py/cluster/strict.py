@@ -17,6 +17,7 @@ from artemis_py.core.queues.reference import Reference
 from artemis_py.core.queues.rules.guard import Guard
 from artemis_py.core.queues.settlement import acknowledge, forget
 from artemis_py.core.queues.treating import Treatment, treat, whole
+from artemis_py.core.runtime.timers import Timer
 from artemis_py.core.settings.queue_config import QueueConfig
 from artemis_py.errors import Refusal
 
@@ -39,6 +40,9 @@ DUE: Final = "mesh-due"
 MAX_UNSTORED: Final = 10_000
 """Copies that are not durable and wait for a node while it is away; further ones are dropped. Nobody knows whether the
 subscriptions will be there when the node is back."""
+
+REFUSED_MS: Final = 10_000
+"""Time for which nothing more is sent from here after the node had no room for a large message."""
 
 UNLIMITED: Final = 1 << 40
 """Credit of the consumer that sends what waits: the window of the channel is the limit."""
@@ -74,6 +78,7 @@ class StoreAndForward(Sink):
         """Number of copies that were kept since the node has left, and are not durable."""
         self._consumer: Consumer | None = None
         self._peer: Peer | None = None
+        self._pause: Timer | None = None
         self._is_returning = False
         self._is_forgotten = False
         """Whether the node is no member any more, and copies for it were not discarded yet."""
@@ -158,8 +163,18 @@ class StoreAndForward(Sink):
             self._consumer = Consumer(self._mesh.domain.new_id(), queue, self, ConsumerOptions(), peer.label)
             attach(self._consumer)
             self._consumer.grant(UNLIMITED)
-        if peer.forwarding.may_claim:
+        if self._may_claim(peer):
             self._consumer.unblock()
+
+    def _may_claim(self, peer: "Peer") -> bool:
+        is_paused = self._pause is not None and self._pause.is_pending
+        return peer.forwarding.may_claim and not peer.bulk.is_full and not is_paused
+
+    def came_back(self, reference: Reference, is_refused: bool) -> None:
+        """Note that a large message was withdrawn; see `Claimant`. If the node has no room for it, wait."""
+        if is_refused and self._consumer is not None:
+            self._consumer.block()
+            self._pause = self._mesh.timers.at(self._mesh.now_ms + REFUSED_MS, self.refresh)
 
     def give_back(self, is_forgotten: bool = False) -> None:
         """Put what waits into the queues of this broker that it is for: the node leaves, or another is to get it.
@@ -205,19 +220,28 @@ class StoreAndForward(Sink):
             # The node cannot read it, and would end the connection.
             consumer.refuse(reference, REJECTED)
             return
+        is_too_large = reference.message.large is not None and not peer.has_bulk
+        obstacle = ""
         if not peer.may_share(reference.message.address):
-            self._mesh.not_copied(reference.message, f"{peer.label} lacks the permission mesh")
+            obstacle = f"{peer.label} lacks the permission mesh"
+        elif is_too_large and is_copy(reference.message):
+            obstacle = f"{peer.label} has an earlier version, which takes no large messages"
+        if obstacle:
+            self._mesh.not_copied(reference.message, obstacle)
             consumer.relinquish(reference)
             acknowledge(reference)
             return
-        if peer.visit.is_leaving and not is_copy(reference.message):
-            # It came back from the channel after the rest had been given back.
+        if (peer.visit.is_leaving or is_too_large) and not is_copy(reference.message):
+            # It came back from the channel after the rest had been given back, or the node was another version once.
             put_here(self._mesh, reference)
             consumer.relinquish(reference)
             acknowledge(reference)
             return
-        peer.forwarding.claim(reference)
-        if not peer.forwarding.may_claim:
+        if peer.has_bulk:
+            peer.bulk.claim_for(self, reference, peer.forwarding)
+        else:
+            peer.forwarding.claim(reference)
+        if not self._may_claim(peer):
             consumer.block()
 
     def drained(self) -> None:
@@ -326,9 +350,11 @@ class Turns(Guard):
         """Keep the message for another node if it is that node's turn; what a peer sent has had its turn."""
         mesh = self._local.mesh
         message = reference.message
-        if mesh.arrivals.is_taking or message.has_group or message.large is not None:
+        if mesh.arrivals.is_taking or message.has_group:
             return super().admit(queue, reference)
         nodes = mesh.nodes_with(queue.address.name, queue.name, message.format.name)
+        if message.large is not None:
+            nodes = [each for each in nodes if each in mesh.takes_large]
         self._turn = (self._turn + 1) % (len(nodes) + 1)
         if self._turn == len(nodes):
             return super().admit(queue, reference)

@@ -33,6 +33,8 @@ FREE_MOVES: Final = 4
 """Times that a message may be handed over without a wait."""
 FIRST_WAIT_MS: Final = 100
 LONGEST_WAIT_MS: Final = 60_000
+REFUSED_MS: Final = 60_000
+"""Time after which a peer is asked again to take a large message that it had no room for."""
 MAX_WAITING: Final = 10_000
 """Messages of one taker that are remembered because they had to wait before they move again."""
 
@@ -53,6 +55,8 @@ class Taker(Sink):
         self._cursor: SelectiveCursor = SelectiveCursor()
         self._waits: Final[dict[int, int]] = {}
         """Time at which a message may move again, by its sequence."""
+        self._refused: Final[set[int]] = set()
+        """Sequences of large messages that the peer had no room for."""
         self._due: Final[list[tuple[int, int]]] = []
         """The same as a heap of (time, sequence)."""
         self._takes_groups = False
@@ -124,7 +128,7 @@ class Taker(Sink):
     def is_idle(self) -> bool:
         """Whether it could have more messages, and nothing of what is left here is for it."""
         is_busy = self.local.queue.dispatch.is_ready or bool(self._due)
-        return self.consumer.credit > 0 and self.peer.may_claim and not is_busy
+        return self.consumer.credit > 0 and self.may_claim and not is_busy
 
     def examine_again(self) -> None:
         """Walk through the queue from its head, because something it did not want before may be wanted now."""
@@ -182,7 +186,11 @@ class Taker(Sink):
             return False
         if self._unmatched_only and self.local.has_own_consumer_for(source):
             return False
-        if message.extra is None or not isinstance(source, Reference):
+        if not isinstance(source, Reference):
+            return True
+        if message.large is not None and self._waits.get(source.sequence, 0) > self.local.queue.dispatcher.now_ms:
+            return False
+        if message.extra is None:
             return True
         path = path_of(message)
         return not path or self._may_move(source, path, distance)
@@ -191,7 +199,7 @@ class Taker(Sink):
         """Tell whether a message may leave this broker at all, and whether the peer can read it."""
         if message.has_group and not self._takes_groups and self.local.group_taker is not self.peer:
             return False
-        return message.large is None and message.format.name in self._formats
+        return (message.large is None or self.peer.has_bulk) and message.format.name in self._formats
 
     def has_consumer_for(self, reference: Reference) -> bool:
         """Tell whether the peer could have a message, if no delay kept it here."""
@@ -215,16 +223,20 @@ class Taker(Sink):
         now_ms = self.local.queue.dispatcher.now_ms
         due_ms = self._waits.get(reference.sequence)
         if due_ms is None:
-            if len(self._waits) >= MAX_WAITING:
-                # Most of them are gone; those that are not wait once more.
-                self._waits.clear()
-                self._due.clear()
             exponent = min(max(len(path) - FREE_MOVES, 0), 10)
             due_ms = now_ms + min(FIRST_WAIT_MS << exponent, LONGEST_WAIT_MS)
-            self._waits[reference.sequence] = due_ms
-            heappush(self._due, (due_ms, reference.sequence))
-            self.local.wake_at(due_ms)
+            self._rest(reference.sequence, due_ms)
         return due_ms <= now_ms
+
+    def _rest(self, sequence: int, due_ms: int) -> None:
+        """Let a message wait before it moves."""
+        if len(self._waits) >= MAX_WAITING:
+            # Most of them are gone; those that are not wait once more.
+            self._waits.clear()
+            self._due.clear()
+        self._waits[sequence] = due_ms
+        heappush(self._due, (due_ms, sequence))
+        self.local.wake_at(due_ms)
 
     # -- deliveries --------------------------------------------------------------------------------------------
 
@@ -232,9 +244,32 @@ class Taker(Sink):
         """Claim a message for the peer."""
         self.remote.handed += 1
         self._waits.pop(reference.sequence, None)
-        self.peer.handover.claim(reference)
-        if not self.peer.may_claim:
+        self._refused.discard(reference.sequence)
+        peer = self.peer
+        if peer.has_bulk:
+            peer.bulk.claim_for(self, reference, peer.handover)
+        else:
+            peer.handover.claim(reference)
+        if not self.may_claim:
             self.consumer.block()
+
+    @property
+    def may_claim(self) -> bool:
+        """Whether the connection takes more of this queue now."""
+        return self.peer.may_claim and not self.peer.bulk.holds_back(self.local.queue.name)
+
+    @property
+    def has_refused(self) -> bool:
+        """Whether messages wait that the peer had no room for."""
+        return not self._refused.isdisjoint(self._waits)
+
+    def came_back(self, reference: Reference, is_refused: bool) -> None:
+        """Note that a large message was withdrawn; see `Claimant`. One that the peer could not keep waits."""
+        self.remote.handed -= 1
+        if is_refused:
+            self._refused.add(reference.sequence)
+            self._rest(reference.sequence, self.local.queue.dispatcher.now_ms + REFUSED_MS)
+        self.local.changed()
 
     def drained(self) -> None:
         """Do nothing: a taker never drains."""

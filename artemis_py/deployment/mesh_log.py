@@ -6,8 +6,10 @@ from artemis_py.cluster.events import (
     ChannelGap,
     DrainChanged,
     KeptElsewhere,
+    LargeNotMoved,
     MemberForgotten,
     NotCopied,
+    NotRetained,
     PeerDown,
     PeerParting,
     PeerUp,
@@ -49,6 +51,9 @@ class MeshLog:
             case NotCopied(cluster, address, reason):
                 template = "subscriptions at other brokers miss messages: mesh=%s address=%s reason=%s"
                 self._brake.warning(address, template, cluster, address, reason)
+            case NotRetained(cluster, topic, reason):
+                template = "retained message of another broker was not kept: mesh=%s topic=%s reason=%s"
+                self._brake.warning(topic, template, cluster, topic, reason)
             case KeptElsewhere(cluster, queue, name, is_here):
                 if is_here:
                     template = (
@@ -57,6 +62,9 @@ class MeshLog:
                 else:
                     template = "consumers here get nothing of a queue at another broker: mesh=%s queue=%s broker=%s"
                 self._brake.warning(queue, template, cluster, queue, name)
+            case LargeNotMoved(cluster, queue, name, reason):
+                template = "large message stays where it is: mesh=%s queue=%s peer=%s reason=%s"
+                self._brake.warning(queue, template, cluster, queue, name, reason)
             case PeerParting(cluster, node_id, name, state):
                 LOGGER.info(
                     "another broker leaves, or stays: mesh=%s name=%s node=%s state=%s", cluster, name, node_id, state

@@ -107,6 +107,7 @@ class BrokerMesh:
         self._finder: DnsFinder | None = None
         self._mesh: Mesh | None = None
         self._is_dialling = False
+        self._is_stopped = False
         self.is_started = True
         """Whether this broker connects to others and lets them in; see `MeshFacts`."""
         self._clients: Final = Clients(surroundings.sessions)
@@ -145,11 +146,15 @@ class BrokerMesh:
 
     def start(self) -> None:
         """Connect, as soon as this run is in the store."""
-        self._is_dialling = True
         self.mesh.on_member = self._learn
-        self.mesh.start()
         for member in list(self.mesh.members.values()):
             self._learn(member)
+        self.mesh.start(self._start_dialling)
+
+    def _start_dialling(self) -> None:
+        if self._is_stopped:
+            return
+        self._is_dialling = True
         for dial in self._dials.values():
             dial.start()
         group = self._groups.get(self.config.discovery_group or "")
@@ -159,7 +164,7 @@ class BrokerMesh:
 
     def stop(self) -> None:
         """End all connections, before clients are said goodbye to."""
-        self._is_dialling = False
+        self._is_dialling, self._is_stopped = False, True
         if self._finder is not None:
             self._finder.stop()
         for dial in self._dials.values():
@@ -294,9 +299,8 @@ class BrokerMesh:
 
     def _learn(self, member: KnownMember) -> None:
         """Dial a member that a peer has named."""
-        if self.config.direct_connections_only or member.node_id == self.mesh.node_id:
-            return
-        if any(dial.node_id == member.node_id for dial in self._dials.values()):
+        is_known = any(dial.node_id == member.node_id for dial in self._dials.values())
+        if is_known or self.config.direct_connections_only or member.node_id == self.mesh.node_id:
             return
         for url in member.urls:
             endpoint = endpoint_of(url)
@@ -400,7 +404,7 @@ class Dial:
     def _may_dial(self) -> bool:
         """Tell whether the broker there is not connected already, perhaps because it has dialled this one."""
         mesh = self._mesh.mesh
-        if not mesh.is_ready or not self._mesh.is_started or mesh.departures.parting is Parting.LEFT:
+        if not self._mesh.is_started or mesh.departures.parting is Parting.LEFT:
             return False
         return not self.node_id or self.node_id not in mesh.peers
 
@@ -419,7 +423,7 @@ class Dial:
             if peer.node_id == mesh.node_id and peer.hello.run == mesh.run:
                 self._is_ourselves()
                 return
-        if peer.channel is not None or (self.node_id and self.node_id in mesh.peers):
+        if peer.handover.channel is not None or (self.node_id and self.node_id in mesh.peers):
             self._refusals = 0
             self.refusal = ""
             return

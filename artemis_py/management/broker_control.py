@@ -116,7 +116,7 @@ CONSUMER_COLUMNS: Final[Mapping[str, Callable[[Attached], object]]] = {
     "browseOnly": lambda attached: attached.consumer.is_browser,
     "priority": lambda attached: attached.consumer.priority,
     "credit": lambda attached: attached.consumer.credit,
-    "messagesInTransit": lambda attached: len(attached.consumer.outstanding) + len(attached.consumer.shown),
+    "messagesInTransit": lambda attached: attached.consumer.outstanding.count + len(attached.consumer.shown),
     "messagesAcknowledged": lambda attached: attached.consumer.accepted,
     "oldestInTransit": lambda attached: oldest_held(attached.consumer),
     "connectionCreationTime": lambda attached: attached.session.created_ms,
@@ -128,7 +128,7 @@ CONSUMER_COLUMNS: Final[Mapping[str, Callable[[Attached], object]]] = {
 
 def oldest_held(consumer: Consumer) -> int | None:
     """Return the lowest number of the messages that a consumer has; None if it has none."""
-    held = [*consumer.outstanding, *consumer.shown]
+    held = [reference.sequence for reference in consumer.unsettled()]
     return min(held) if held else None
 
 

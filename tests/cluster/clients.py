@@ -3,10 +3,13 @@
 from typing import TYPE_CHECKING
 
 from artemis_py.core.messages.builtin_format import plain_message
+from artemis_py.core.messages.large_body import LargeBody
 from artemis_py.core.messages.view import MessageView
 from artemis_py.core.queues.consumer import ACCEPTED, FAILED, RELEASED, Consumer, Sink
 from artemis_py.core.queues.reference import Reference
 from artemis_py.core.selectors.filter import Filter, parse_filter
+from artemis_py.errors import StoreError
+from tests.cluster.bodies import SIZE, body_fault, with_body
 
 if TYPE_CHECKING:
     from tests.cluster.node import Node
@@ -62,6 +65,8 @@ class SimConsumer(Sink):
         simulation = self.node.simulation
         self.bodies.append(str(reference.message.view.body))
         body = self.key(self.bodies[-1])
+        if fault := body_fault(reference.message, self.bodies[-1]):
+            simulation.ledger.violations.append(f"{body} delivered to {self.name} has {fault}")
         simulation.ledger.delivered(body, self)
         self._unsettled[body] = reference
         self._count += 1
@@ -118,16 +123,27 @@ def send(
     has_group: bool = False,
     delay_ms: int = 0,
     ttl_ms: int = 0,
+    large: int = 0,
     **properties: object,
 ) -> None:
-    """Send a message at a node, which acknowledges it when it is durable."""
+    """Send a message at a node, which acknowledges it when it is durable; `large` is the size of a large body."""
     ledger = node.simulation.ledger
-    ledger.sent(body, durable, node.name)
+    if large:
+        properties[SIZE] = large
     message = plain_message(queue, MessageView(body=body, properties=dict(properties)))
     message.durable = durable
     message.has_group = has_group
     message.delivery_time_ms = node.clock() + delay_ms if delay_ms else 0
     message.expires_ms = node.clock() + ttl_ms if ttl_ms else 0
+    held: LargeBody | None = None
+    if large:
+        try:
+            held = with_body(node, message, body, large)
+        except StoreError:
+            return
+    ledger.sent(body, durable, node.name)
     node.queue(queue)
     node.domain.route(message, node.domain.addresses[queue])
+    if held is not None:
+        held.release()
     node.store.when_durable(lambda: ledger.acknowledged(body))

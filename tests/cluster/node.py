@@ -22,9 +22,9 @@ from artemis_py.core.settings.address_settings import AddressSettings
 from artemis_py.core.settings.broker_settings import BrokerSettings
 from artemis_py.core.settings.cluster_config import ClusterConfig
 from artemis_py.core.settings.repository import SettingsRepository
-from artemis_py.store.lmdb import LmdbStore
 from artemis_py.store.node import node_id
-from artemis_py.store.recovery import recover
+from artemis_py.store.recovery import recover, restore_retained
+from tests.cluster.bodies import SimStore, lose_unsynced
 from tests.cluster.network import End
 from tests.core_harness import make_queue
 
@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from tests.cluster.simulation import Simulation
 
 MAP_BYTES = 1 << 20
+REST_MS = 2_000
+"""Time after which a node looks again whether it has to dial one that was connected: `max-retry-interval`."""
+
 FORMATS: dict[str, MessageFormat] = {PLAIN_FORMAT.name: PLAIN_FORMAT}
 
 
@@ -57,6 +60,8 @@ class Node:
         self.refusals: list[str] = []
         self.events: list[Event] = []
         self._dialling: set[str] = set()
+        self._resting: set[str] = set()
+        """Nodes that it looks at again after a while, because they were connected."""
         self._held: list[Callable[[], None]] = []
         self._is_planned = False
         self._deadline: float | None = None
@@ -75,8 +80,9 @@ class Node:
         self._is_planned = False
         self._deadline = None
         self._dialling.clear()
+        self._resting.clear()
         self.jobs = []
-        self.store = LmdbStore(self.folder, MAP_BYTES)
+        self.store = SimStore(self.folder, MAP_BYTES)
         options = BrokerSettings()
         hierarchy: MatchHierarchy[AddressSettings] = MatchHierarchy(options.wildcards)
         repository = SettingsRepository(hierarchy, options)
@@ -88,10 +94,12 @@ class Node:
         self.services = Services(Sessions(self.domain))
         recover(self.store, self.domain, FORMATS)
         self.store.start(self, self, self._failed, self.domain.dispatcher.stored)
+        restore_retained(self.services.retained, FORMATS)
         id = node_id(self.store, self.domain.entropy)
         self.mesh = self.simulation.make_mesh(self.domain, self.config, id, self.name)
         self.missing = self.mesh.restore()
-        self.mesh.start()
+        self.mesh.retained.load(self.services.retained)
+        self.mesh.start(lambda: None)
         self.session = Session(self.domain, Subject("tester"), "client", "test")
         self.plan_turn()
         for other in self.neighbours:
@@ -106,6 +114,7 @@ class Node:
         environment, self.store._environment = self.store._environment, None
         if environment is not None:
             environment.close()
+        lose_unsynced(self)
         for link in list(self.simulation.live_links):
             if self in (link.ends[0].node, link.ends[1].node):
                 link.cut()
@@ -225,7 +234,8 @@ class Node:
 
     def _dial(self, other: "Node") -> None:
         self._dialling.discard(other.name)
-        if any(peer.label == f"mesh:{other.name}" for peer in self.mesh.peers.values()):
+        if other.mesh.node_id in self.mesh.peers:
+            self._rest(other)
             return
         if not other.is_running or other.is_stopped or self.simulation.is_cut_off(self, other):
             self.dial_soon(other)
@@ -239,6 +249,18 @@ class Node:
         end: End = link.ends[0]
         end.listener = listener
         end.say_hello(hello.as_map())
+
+    def _rest(self, other: "Node") -> None:
+        """Look again later, as a broker does: a connection that the other node has dialled may end."""
+        if other.name not in self._resting:
+            self._resting.add(other.name)
+            generation = self.generation
+            self.simulation.at(self.simulation.now + REST_MS, lambda: self.run(generation, lambda: self._look(other)))
+
+    def _look(self, other: "Node") -> None:
+        self._resting.discard(other.name)
+        if other.name not in self._dialling:
+            self._dial(other)
 
     def dial_ended(self, other: "Node") -> None:
         self.dial_soon(other)

@@ -18,6 +18,9 @@ from tests.cluster.network import Link
 from tests.cluster.node import Node, make_mesh
 from tests.core_harness import START_MS
 
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+"""Names of the first nodes."""
+
 MeshMaker = Callable[[Domain, ClusterConfig, str, str], Mesh]
 
 
@@ -87,7 +90,7 @@ class Simulation:
         config = ClusterConfig(name="mesh") if config is None else config
         settings = self.settings if settings is None else settings
         for index in range(count):
-            name = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"[index]
+            name = LETTERS[index] if index < len(LETTERS) else f"N{index}"
             self.nodes.append(Node(self, name, self.folder / name, config, settings))
         pairs = [(one, other) for one in range(count) for other in range(count)] if ties is None else ties
         for one, other in pairs:

@@ -93,6 +93,15 @@ async def test_two_brokers_find_each_other_and_keep_one_connection(tmp_path: Pat
         assert len(a.connections) == len(b.connections) == 1
 
 
+async def test_the_first_attempt_is_made_as_soon_as_the_start_is_stored(tmp_path: Path) -> None:
+    """There is no second one here: a broker that tried too early would join after `max-retry-interval` only."""
+    first, second = free_port(), free_port()
+    hour = {"retry_interval_ms": 3_600_000, "max_retry_interval_ms": 3_600_000}
+    a, b = member(tmp_path, "a", first), member(tmp_path, "b", second, first, options=hour)
+    async with started(a, b):
+        await until(lambda: up(a) == {"b"} and up(b) == {"a"})
+
+
 async def test_the_log_says_who_comes_and_goes(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """With the names of the brokers, and what is in doubt."""
     caplog.set_level("INFO")

@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 
 from artemis_py.cluster.envelope import Envelope, encode_envelope
+from artemis_py.cluster.mesh import Mesh
 from artemis_py.cluster.peer import Peer, PeerState
+from artemis_py.cluster.record_codec import decode, encode, encode_one
 from artemis_py.cluster.records import (
     Channel,
     Demand,
@@ -16,16 +18,15 @@ from artemis_py.cluster.records import (
     SnapshotBegin,
     SnapshotEnd,
     ToldMarks,
-    decode,
-    encode,
-    encode_one,
 )
+from artemis_py.cluster.remote_queue import RemoteQueue
+from artemis_py.cluster.telling import QUEUES_PER_TURN
 from artemis_py.core.messages.builtin_format import plain_message
 from artemis_py.core.messages.view import MessageView
 from artemis_py.core.runtime.carrier import Lane, PeerRefused
 from artemis_py.core.settings.address_settings import AddressSettings
 from artemis_py.core.settings.cluster_config import ClusterConfig
-from tests.cluster.node import Node
+from tests.cluster.node import FORMATS, Node
 from tests.cluster.simulation import Simulation
 
 
@@ -314,8 +315,8 @@ def test_unlimited_grant_takes_no_more_than_there_is_room_for(sim: Simulation) -
     sim.run_for(5_000)
 
     window = node.config.confirmation_window_size_bytes
-    assert peer.channel is not None
-    assert peer.channel.bytes_claimed <= window + 201_000
+    assert peer.handover.channel is not None
+    assert peer.handover.channel.bytes_claimed <= window + 201_000
     assert 0 < len(wire.sent) < 200
 
 
@@ -417,3 +418,36 @@ def test_taker_whose_store_fails_confirms_nothing(sim: Simulation) -> None:
     assert sim.run_until(sim.is_meshed)
     sim.consume(a, "q", 100)
     assert sim.run_until(lambda: not sim.ledger.missing() and not sim.in_flight())
+
+
+def test_broker_with_many_queues_is_met_in_slices(folder: Path) -> None:
+    """Consumers of 1,200 queues: not all of them are looked at in the iteration in which their broker comes up."""
+    most: list[int] = [0]
+
+    class Counting(Mesh):
+        count = 0
+
+        def demand_changed(self, peer: Peer, remote: RemoteQueue) -> None:
+            self.count += 1
+            super().demand_changed(peer, remote)
+
+        def turn_ended(self) -> bool:
+            has_more = super().turn_ended()
+            most[0] = max(most[0], self.count)
+            self.count = 0
+            return has_more
+
+    sim = Simulation(1, folder, lambda domain, config, id, name: Counting(domain, config, id, name, FORMATS))
+    a, b = sim.add_nodes(2, ClusterConfig(name="mesh"), ties=[])
+    for number in range(1_200):
+        sim.consume(b, f"q{number}", 1)
+    sim.run_for(5_000)
+    for number in (0, 700, 1_199):
+        sim.send(a, f"q{number}", f"m{number}")
+    a.neighbours.append(b)
+    a.dial_soon(b)
+    assert sim.run_until(lambda: sum(len(each.bodies) for each in sim.consumers) == 3)
+    sim.close()
+
+    assert 0 < most[0] <= 2 * QUEUES_PER_TURN
+    assert sim.ledger.violations == []

@@ -17,6 +17,7 @@ from artemis_py.core.runtime.carrier import Lane
 from artemis_py.core.sessions.subscriptions import Lifetime, Subscription
 from artemis_py.core.settings.address_settings import AddressSettings, FullPolicy
 from artemis_py.core.settings.cluster_config import LoadBalancing, Scope
+from artemis_py.errors import MaxConsumersReached, NotAuthorized
 from tests.cluster.node import Node
 from tests.cluster.simulation import Simulation
 from tests.cluster.test_connections import UP, open_wire
@@ -174,6 +175,30 @@ def test_durable_subscription_misses_nothing_while_its_node_is_down(sim: Simulat
     assert again.bodies == first + second
     assert (kept.bodies, plain.bodies) == ([], [])
     assert waiting(a) == 0
+
+
+def test_a_client_reads_nothing_that_waits_for_another_broker(sim: Simulation, topics: Topics) -> None:
+    """C49: what waits for a peer is the broker's own, whoever asks for it."""
+    a, b = meshed(sim, 2)
+    topics.subscribe(b, "news", "kept")
+    sim.run_for(2_000)
+    sim.crash(b, 60_000)
+    publish_all(topics, a, "news", 3)
+    sim.run_for(1_000)
+    (queue,) = [each for each in a.domain.queues.values() if each.internal]
+
+    assert queue.message_count == 3
+    for attempt in (
+        lambda: a.session.check_consumer(queue),
+        lambda: a.session.producer(queue.address.name),
+        lambda: a.session.delete_queue(queue.name, True),
+    ):
+        with pytest.raises((NotAuthorized, MaxConsumersReached)):
+            attempt()
+    assert queue.message_count == 3
+    assert sim.run_until(sim.is_meshed, 120_000)
+    topics.subscribe(b, "news", "kept")
+    sim.run_for(2_000)
 
 
 def test_copies_for_what_is_not_durable_are_bounded_while_a_node_is_away(sim: Simulation, topics: Topics) -> None:

@@ -476,3 +476,48 @@ def test_message_expires_where_it_is(sim: Simulation) -> None:
 
     assert busy.bodies == []
     assert not sim.in_flight()
+
+
+def test_local_messages_concern_no_peer(sim: Simulation) -> None:
+    """A consumer whose credit comes and goes with messages of its own broker: peers hear of that once in a while."""
+    a, *_ = sim.add_nodes(4, ClusterConfig(name="mesh"))
+    assert sim.run_until(sim.is_meshed)
+    sim.consume(a, "q", 3, settle_ms=1)
+    sim.run_for(1_000)
+    told = {peer: peer._told for peer in a.mesh.peers.values()}
+    for number in range(500):
+        sim.at(sim.now + 2 * number, partial(sim.send, a, "q", f"m{number}"))
+    sim.run_for(1_000)
+
+    assert len(sim.consumers[0].bodies) == 500
+    assert all(peer._told - before <= 60 for peer, before in told.items())
+
+
+def test_a_grant_that_is_not_used_is_taken_back(sim: Simulation) -> None:
+    """A consumer whose credit was used by a message of its own broker attracts none after that."""
+    a, b = sim.add_nodes(2, ClusterConfig(name="mesh"))
+    assert sim.run_until(sim.is_meshed)
+    consumer = sim.consume(a, "q", 0)
+    a.run(a.generation, lambda: consumer.consumer.grant(1))
+    sim.run_for(500)
+    sim.send(a, "q", "here")
+    sim.run_for(500)
+    sim.send(b, "q", "there")
+    sim.run_for(1_000)
+
+    assert consumer.bodies == ["here"]
+    assert b.domain.queues["q"].message_count == 1
+    a.run(a.generation, lambda: consumer.consumer.grant(1))
+    sim.run_for(1_000)
+    assert consumer.bodies == ["here", "there"]
+
+
+def test_node_in_between_asks_none_of_whom_it_asks_for(sim: Simulation) -> None:
+    """What it wants for A it tells C, and never A: not even for the moment in which what a consumer wanted lingers."""
+    a, _, c = meshed(sim, 3, max_hops=2, ties=[(0, 1), (1, 2)])
+    sim.consume(a, "q")
+    sim.run_for(2_000)
+    told = [peer.remotes.find("q", "q") for peer in (*a.mesh.peers.values(), *c.mesh.peers.values())]
+    for _ in range(50):
+        sim.run_for(37)
+        assert [None if remote is None else remote.demand.consumers for remote in told] == [0, 1]

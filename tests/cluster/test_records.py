@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from artemis_py.cluster.envelope import Envelope, decode_envelope, encode_envelope
+from artemis_py.cluster.record_codec import decode, encode
 from artemis_py.cluster.records import (
     Channel,
     Closed,
@@ -23,8 +24,6 @@ from artemis_py.cluster.records import (
     SnapshotBegin,
     SnapshotEnd,
     ToldMarks,
-    decode,
-    encode,
 )
 from artemis_py.core.messages.builtin_format import PLAIN_FORMAT, plain_message
 from artemis_py.core.messages.view import MessageView

@@ -39,6 +39,11 @@ def test_nothing_is_lost_doubled_or_stranded(seed: int, folder: Path) -> None:
     assert Storm(seed, folder).run() == []
 
 
+def test_nodes_dial_again_that_had_another_connection_then(folder: Path) -> None:
+    """Each of two nodes still had the other's connection when its own ended: both must look again later."""
+    assert Storm(2511, folder).run() == []
+
+
 @pytest.mark.parametrize("plant", [each for each in PLANTS if each is not Unfenced], ids=lambda plant: plant.__name__)
 def test_planted_fault_is_found(plant: type[Planted], folder: Path) -> None:
     """C46."""

@@ -114,6 +114,8 @@ class TopicStorm(Storm):
         for node in sim.nodes:
             for address in ADDRESSES:
                 self.topics.publish(node, address, colour="red", number=9)
+        # Nothing is missing before it is acknowledged, which takes a slow disk a while.
+        sim.run_for(5_000)
         sim.run_until(lambda: not sim.ledger.missing() and not sim.in_flight(), 120_000)
         sim.run_for(4_000)
         faults = list(sim.ledger.violations)

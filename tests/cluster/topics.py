@@ -3,7 +3,9 @@
 from functools import partial
 from typing import TYPE_CHECKING
 
+from artemis_py.cluster.peer import Peer
 from artemis_py.core.messages.builtin_format import plain_message
+from artemis_py.core.messages.large_body import LargeBody
 from artemis_py.core.messages.message import Message
 from artemis_py.core.messages.view import MessageView
 from artemis_py.core.names.routing_type import RoutingType
@@ -12,6 +14,8 @@ from artemis_py.core.queues.reference import Reference
 from artemis_py.core.runtime.announcement import Announcement
 from artemis_py.core.selectors.filter import Filter, parse_filter
 from artemis_py.core.sessions.subscriptions import Subscription, SubscriptionSpec
+from artemis_py.errors import StoreError
+from tests.cluster.bodies import SIZE, with_body
 from tests.cluster.clients import SimConsumer
 
 if TYPE_CHECKING:
@@ -57,6 +61,8 @@ class Topics:
         self.simulation = simulation
         self.subscriptions: dict[str, Subscribed] = {}
         self.published: dict[str, int] = {}
+        self.orders = "publisher"
+        """Whether what a publisher sends has one order, or one for each address, which is all that large ones keep."""
 
     def subscribe(
         self,
@@ -89,12 +95,20 @@ class Topics:
         ledger = self.simulation.ledger
         message = plain_message(address, MessageView(body=body, properties=properties))
         message.durable = durable
+        held: LargeBody | None = None
+        if isinstance(size := properties.get(SIZE), int):
+            try:
+                held = with_body(node, message, body, size)
+            except StoreError:
+                return
         promised: list[str] = []
         for each in self.subscriptions.values():
             if each.is_promised(node, durable) and each.wants(message, address):
                 promised.append(f"{body}@{each.name}")
                 ledger.sent(promised[-1], durable and each.durable, node.name)
         node.session.producer(address, RoutingType.MULTICAST).send(message)
+        if held is not None:
+            held.release()
         for key in promised:
             node.store.when_durable(partial(ledger.acknowledged, key))
 
@@ -149,14 +163,15 @@ class SimSubscriber(SimConsumer):
     def attach(self, queue: str, filter: Filter | None) -> Consumer:
         session, node = self.node.session, self.node
         self.of = session.subscribe(self.spec)
-        peers = {peer.hello.node_name for peer in node.mesh.peers.values() if peer.is_taking and peer.hello}
+        generations = {each.mesh.node_id: each.generation for each in node.simulation.nodes}
+        peers = {peer: generations.get(peer.node_id, 0) for peer in node.mesh.peers.values() if peer.is_taking}
         announcement = node.domain.dispatcher.announcements.fresh
         node.domain.dispatcher.announcements.fresh = None
         generation = node.generation
         node.store.when_durable(lambda: node.run(generation, lambda: self._durable(announcement, peers)))
         return session.consume(self.of.queue, self)
 
-    def _durable(self, announcement: Announcement | None, peers: set[str]) -> None:
+    def _durable(self, announcement: Announcement | None, peers: dict[Peer, int]) -> None:
         self.subscription.knows[self.node.name] = self.node.generation
         if announcement is None:
             return
@@ -165,12 +180,13 @@ class SimSubscriber(SimConsumer):
         else:
             announcement.when_over(lambda: self._answered(announcement, peers))
 
-    def _answered(self, announcement: Announcement, peers: set[str]) -> None:
+    def _answered(self, announcement: Announcement, peers: dict[Peer, int]) -> None:
+        """Peers know of the subscription that were up all the time: one that has connected again is told later."""
         if announcement.is_late:
             return
-        for node in self.node.simulation.nodes:
-            if node.name in peers & {peer.label.removeprefix("mesh:") for peer in self.node.mesh.peers.values()}:
-                self.subscription.knows[node.name] = node.generation
+        for peer, generation in peers.items():
+            if peer.is_up and peer.hello is not None:
+                self.subscription.knows[peer.hello.node_name] = generation
 
     def key(self, body: str) -> str:
         return f"{body}@{self.subscription.name}"
@@ -186,7 +202,9 @@ class SimSubscriber(SimConsumer):
         subscription = self.subscription
         producer, _, number = body.partition(":")
         if not subscription.durable and not subscription.is_shared:
-            if int(number) <= subscription.last.get(producer, 0):
+            if self.topics.orders == "address":
+                producer += reference.message.address
+            if self.topics.orders and int(number) <= subscription.last.get(producer, 0):
                 ledger.violations.append(f"order: {body} came after {subscription.last[producer]}")
             subscription.last[producer] = int(number)
         super().deliver(reference)

@@ -44,6 +44,7 @@ def ensure_destination(
     settings = directory.settings.resolve(name)
     address = directory.addresses.get(name)
     if address is None:
+        directory.temporary_names.check_unused(name)
         if not settings.auto_create_addresses:
             raise NoSuchAddress(f"address '{name}' does not exist and auto-create-addresses is off for it")
         if routing_type is RoutingType.ANYCAST or queue_name:

@@ -20,6 +20,7 @@ from artemis_py.core.routing.discards import DeadLetters, Discards
 from artemis_py.core.routing.duplicates import Duplicates
 from artemis_py.core.routing.names import check_address_name, check_name, check_queue_name
 from artemis_py.core.routing.routers import Routers
+from artemis_py.core.routing.temporary_names import TemporaryNames
 from artemis_py.core.routing.undeliverable import Undeliverable
 from artemis_py.core.runtime.accounts import ADDRESS_BYTES, NAME_FACTOR, QUEUE_BYTES, MemoryAccount
 from artemis_py.core.runtime.entropy import Entropy
@@ -64,6 +65,7 @@ class Directory:
         self.options: BrokerSettings = options
         self.events: Events = events
         self.entropy: Entropy = entropy
+        self.temporary_names: TemporaryNames = TemporaryNames(entropy)
         self.dispatcher: Dispatcher = dispatcher
         self.meter: Meter = dispatcher.meter
         self.account: MemoryAccount = dispatcher.account

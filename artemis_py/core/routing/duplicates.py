@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 DUPLICATE_ID: Final = "_AMQ_DUPL_ID"
 """The property or annotation that carries a producer's id."""
 
+TRAVELLING_ID: Final = "mesh-duplicate-id"
+"""The broker's property of a message that may go to another broker: id in hexadecimal, a space, and the address that
+took it under this id."""
+
 # Longer ids are kept as their SHA-256, so a full cache of the default size takes about 3 MiB whatever clients send.
 # UUIDs and the ids that brokers and frameworks generate (host, process, number) are shorter.
 LONGEST_KEPT: Final = 64
@@ -70,9 +74,12 @@ class DuplicateCache:
         """The ids; an empty one stands for a number whose id was not stored."""
         self._known: set[bytes] = set()
         self._next_number: int = 0
+        self._first_number: int = 0
+        """Number of the first id that was added in this run."""
         if storage is not None:
             for number, id in storage.load_duplicates(address):
                 self._restore(number, id)
+            self._first_number = self._next_number
 
     def __len__(self) -> int:
         return len(self._known)
@@ -89,6 +96,12 @@ class DuplicateCache:
             storage.save_duplicate(self._address, self._next_number, id)
         self._append(id)
         self._shorten(size)
+
+    def is_of_this_run(self, id: bytes) -> bool:
+        """Tell whether an id is known, and was not read from the store. It costs as much as there are ids."""
+        if id not in self._known:
+            return False
+        return self._next_number - len(self._ids) + self._ids.index(id) >= self._first_number
 
     def remove(self, id: bytes) -> None:
         """Forget one id, because its message was not sent after all. It costs as much as there are ids."""
@@ -145,6 +158,8 @@ class Duplicates:
         self._storage: Storage = storage
         self._options: BrokerSettings = options
         self._caches: dict[Address, DuplicateCache] = {}
+        self.travel: bool = False
+        """Whether messages carry their ids, because they may go to other brokers."""
 
     def of(self, address: "Address") -> DuplicateCache:
         """Return the cache of an address, which is read from the store on first use."""

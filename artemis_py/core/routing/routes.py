@@ -60,7 +60,7 @@ class Group:
 class Routes(Router):
     """All bindings of one address, direct or through wildcards."""
 
-    __slots__ = ("always", "groups", "has_special", "multicast", "superseding", "turns")
+    __slots__ = ("always", "groups", "has_special", "is_plain", "multicast", "superseding", "turns")
 
     # Long because it declares each kind of binding, and finds all of them in one pass.
     def __init__(self, bound: list[list[Binding]], previous: "Routes | None") -> None:
@@ -104,6 +104,8 @@ class Routes(Router):
             self.choices += binding.filter is not None
         self.has_special: bool = bool(self.superseding or self.always or self.turns)
         """Whether there are bindings of the first three kinds."""
+        self.is_plain: bool = not self.has_special and not self.groups and self.choices == 0
+        """Whether all bindings are multicast ones without filters: all get each message that is not anycast."""
         if not self.multicast and not self.has_special and len(self.groups) == 1:
             bindings = self.groups[0].bindings
             if len(bindings) == 1 and bindings[0].filter is None:
@@ -112,6 +114,8 @@ class Routes(Router):
     def select(self, message: Message) -> list[Binding]:
         """Choose the bindings that get this message."""
         routing_type = message.routing_type
+        if self.is_plain and routing_type != _ANYCAST:
+            return self.multicast
         targets: list[Binding] = []
         if self.has_special:
             targets = self.select_special(message)
@@ -127,6 +131,18 @@ class Routes(Router):
                 if chosen is not None:
                     targets.append(chosen)
         return targets
+
+    def sole(self, routing_type: int) -> Binding | None:
+        """Return the one binding that gets every message of a routing type."""
+        if self.has_special:
+            return None
+        found: list[Binding] = []
+        if routing_type != _ANYCAST:
+            found += self.multicast
+        if routing_type != _MULTICAST:
+            for group in self.groups:
+                found += group.bindings
+        return found[0] if len(found) == 1 and found[0].filter is None else None
 
     def select_special(self, message: Message) -> list[Binding]:
         """Choose those bindings among them that supersede others, or if none does, those that take any type."""

@@ -13,13 +13,14 @@ from artemis_py.core.queues.queue import Queue
 from artemis_py.core.queues.reference import Reference
 from artemis_py.core.routing.admission import Admission
 from artemis_py.core.routing.directory import Directory
-from artemis_py.core.routing.duplicates import readable
+from artemis_py.core.routing.duplicates import TRAVELLING_ID, readable
 from artemis_py.core.routing.forwarding import Forwarding
 from artemis_py.core.routing.sender import Sender
 from artemis_py.core.routing.transaction import Transaction
 from artemis_py.core.routing.transformers import Transformers
 from artemis_py.core.runtime.entropy import Entropy
 from artemis_py.core.runtime.events import Duplicate, Events, Unrouted
+from artemis_py.core.runtime.meter import PASSED_SHIFT
 from artemis_py.core.runtime.numbers import Numbers
 from artemis_py.core.settings.broker_settings import BrokerSettings
 from artemis_py.core.settings.repository import SettingsRepository
@@ -114,6 +115,8 @@ class Routing(Directory):
         if self.is_duplicate(address, duplicate_id, transaction):
             return 0
         message.stored_first = True
+        if self.duplicates.travel:
+            message.set_extra(TRAVELLING_ID, f"{duplicate_id.hex()} {address.name}")
         count = self.route(message, address, queue_name, transaction, sender)
         self.remember(address, duplicate_id, message, transaction)
         return count
@@ -170,6 +173,19 @@ class Routing(Directory):
         address.routed += 1
         only.take_stored(source)
         return 1
+
+    def sole_queue(self, address: Address, routing_type: int) -> Queue | None:
+        """Return the queue that gets every message of this routing type, whatever is in it, and nothing else does.
+
+        None if there is no such queue, or if the address limits what is in memory and on disk together.
+        """
+        if not address.pages or address.internal:
+            return None
+        router = self.routers.of(address)
+        found = router.sole(routing_type)
+        if router.forwards or not isinstance(found, Queue) or found.address is not address or not found.takes_ranges:
+            return None
+        return found
 
     def answer(self, message: Message, address: Address) -> int:
         """Route a message of the broker itself, whatever limits are reached; return how many bindings got it."""
@@ -236,12 +252,15 @@ class Routing(Directory):
             address.routed += 1
             return len(targets)
         address.routed += 1
-        self.meter.work += len(targets)
         if transaction is not None:
             transaction.send(message, targets)
+            self.meter.work += len(targets)
         else:
+            passed = 0
             for target in targets:
-                target.take(message)
+                if target.offer(message):
+                    passed += 1
+            self.meter.work += len(targets) - passed + (passed >> PASSED_SHIFT)
         return len(targets)
 
     def _with_diverts(self, message: Message, address: Address, targets: list[Binding]) -> list[Binding]:

@@ -102,7 +102,7 @@ class Transaction:
             # Its message stays in the queue, whatever becomes of the transaction.
             consumer.settle(reference, outcome)
             return True
-        if consumer is None or consumer.outstanding.get(reference.sequence) is not reference:
+        if consumer is None or reference.outstanding is not consumer.outstanding:
             return False
         claim(reference)
         self._settlements.append(Settlement(reference, outcome, here, is_final, amended))

@@ -48,6 +48,22 @@ class _Node:
         self.timer: Timer | None = None
 
 
+class RetainedWatcher:
+    """Hears of what clients of this broker retain and delete, in the turn in which that is stored."""
+
+    def kept(self, topic: str) -> None:
+        """Note that a message was retained; `topic` is its address."""
+        raise NotImplementedError
+
+    def removed(self, topic: str) -> None:
+        """Note that a message was deleted, or would have been if there were one."""
+        raise NotImplementedError
+
+    def expired(self, topic: str) -> None:
+        """Note that a message has expired."""
+        raise NotImplementedError
+
+
 class RetainedSearch:
     """One walk through the messages that a pattern covers; it sees each address as it is when the walk gets there."""
 
@@ -121,6 +137,8 @@ class RetainedMessages:
         self._addresses: Final = addresses
         self._syntax: Final = syntax
         self._root = _Node()
+        self.watcher: RetainedWatcher | None = None
+        """What other brokers are told by; None if this broker belongs to no mesh."""
         self._next_number = 1
         self.count = 0
         """Number of addresses that have a retained message."""
@@ -141,6 +159,12 @@ class RetainedMessages:
 
     def put(self, message: Message) -> None:
         """Keep a routed message as the last one of its address; durable with the messages of this turn."""
+        self.keep(message)
+        if self.watcher is not None:
+            self.watcher.kept(message.address)
+
+    def keep(self, message: Message) -> None:
+        """Do as `put` does, and tell no other broker."""
         node = self._find(message.address)
         if node is None:
             node = self._make(message.address)
@@ -152,6 +176,13 @@ class RetainedMessages:
 
     def remove(self, address: str) -> bool:
         """Delete the message of an address; return False if there is none."""
+        found = self.drop(address)
+        if self.watcher is not None:
+            self.watcher.removed(address)
+        return found
+
+    def drop(self, address: str) -> bool:
+        """Do as `remove` does, and tell no other broker."""
         node = self._find(address)
         if node is None or node.message is None:
             return False
@@ -252,7 +283,9 @@ class RetainedMessages:
             node.timer = self._dispatcher.timers.at(message.expires_ms, partial(self._expire, message.address))
 
     def _expire(self, address: str) -> None:
-        self.remove(address)
+        self.drop(address)
+        if self.watcher is not None:
+            self.watcher.expired(address)
 
     def _find(self, address: str) -> _Node | None:
         node = self._root

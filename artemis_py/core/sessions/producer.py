@@ -12,6 +12,7 @@ from artemis_py.core.routing.transaction import Transaction
 from artemis_py.core.runtime.access import Permission
 from artemis_py.core.runtime.events import ProducerClosed, ProducerOpened
 from artemis_py.core.sessions.inlet import AddressInlet, Endpoint, EndpointInlet, Inlet
+from artemis_py.core.sessions.remote_inlet import RemoteInlet
 from artemis_py.errors import Refusal
 
 if TYPE_CHECKING:
@@ -113,6 +114,11 @@ def open_producer(
     endpoint = endpoints.get(name)
     if endpoint is not None:
         return Producer(session, name, queue_name, EndpointInlet(session, name, endpoint))
+    if name not in domain.addresses:
+        remote = domain.temporary_names.find(name)
+        if remote is not None:
+            remote.check()
+            return Producer(session, name, queue_name, RemoteInlet(domain, remote))
     is_new = routing_type is None and text not in domain.addresses
     wanted = new_type if is_new else routing_type
     inlet = AddressInlet(session, name, queue_name, NO_TYPE if wanted is None else int(wanted))

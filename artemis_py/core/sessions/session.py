@@ -336,9 +336,14 @@ class Session(Sender):
         self._temporary.keep_exchange(exchange)
 
     def owns_temporary(self, name: str) -> bool | None:
-        """Tell whether a temporary address is this session's own; None: there is no address of this name."""
+        """Tell whether a temporary address is this session's own; None: there is no address of this name.
+
+        Another broker's may be there, as far as its name tells.
+        """
         address = self.domain.addresses.get(name)
-        return None if address is None else address.owner is self
+        if address is None:
+            return None if self.domain.temporary_names.find(name) is None else False
+        return address.owner is self
 
     def drop_temporary(self, queue: Queue, reason: str) -> None:
         """Delete a queue that was to end with this session, or with its subscriber; do nothing if it is gone."""
@@ -401,7 +406,7 @@ class Session(Sender):
 
     def close_consumer(self, consumer: Consumer, failed: bool = False) -> None:
         """Detach a consumer; deliveries that it did not settle go back to the queue."""
-        self.domain.meter.work += CONSUMER_UNITS + len(consumer.outstanding) + len(consumer.shown)
+        self.domain.meter.work += CONSUMER_UNITS + consumer.outstanding.count + len(consumer.shown)
         is_open = self.consumers.pop(consumer.id, None) is not None
         consumer.close(failed)
         events = self.domain.events

@@ -42,7 +42,9 @@ class TemporaryResources:
         name: str | None = None,
     ) -> Queue:
         """Create a queue, with a random name if none is given, on an address of its own or a given one."""
-        name = self._domain.entropy.uuid() if name is None else name
+        if name is None:
+            domain = self._domain
+            name = domain.temporary_names.new() if address is None else domain.entropy.uuid()
         if address is None:
             self.create_address(session, routing_type, name)
             address = name
@@ -63,7 +65,7 @@ class TemporaryResources:
 
     def create_address(self, session: "Session", routing_type: RoutingType, name: str | None) -> Address:
         """Create an address, with a random name if none is given."""
-        name = self._domain.entropy.uuid() if name is None else name
+        name = self._domain.temporary_names.new() if name is None else name
         session.check(Permission.CREATE_ADDRESS, name)
         session.check_reach(name)
         self._domain.dispatcher.check_tables(f"temporary address '{name}'", self.parts)

@@ -155,10 +155,19 @@ class LaneIn(ReceiverLinkHandler):
         """Confirm what was received up to this number, and grant credit for as much again."""
         session = self._link.session
         unconfirmed = self._unconfirmed
+        first = last = -1
         while unconfirmed and unconfirmed[0][0] <= number:
             _, delivery_id, size = unconfirmed.popleft()
             self._unconfirmed_bytes -= size
-            session.settle_incoming(delivery_id, delivery_id, _ACCEPTED, True)
+            if first >= 0 and delivery_id != last + 1:
+                # Deliveries of other lanes have numbers in between.
+                session.settle_incoming(first, last, _ACCEPTED, True)
+                first = -1
+            if first < 0:
+                first = delivery_id
+            last = delivery_id
+        if first >= 0:
+            session.settle_incoming(first, last, _ACCEPTED, True)
         self._grant()
 
     def _grant(self) -> None:

@@ -18,6 +18,7 @@ from artemis_py.core.routing.exchanges.passage import Passage
 from artemis_py.core.routing.sender import Sender
 from artemis_py.core.routing.transaction import Transaction
 from artemis_py.core.runtime.access import Permission
+from artemis_py.core.runtime.meter import PASSED_SHIFT
 from artemis_py.errors import NoRoute
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ class Publishing:
                 message.origin = home
                 address.routed += 1
                 routing.meter.work += 1
-                target.take(message)
+                target.offer(message)
                 return 1
         targets = self._targets(message, exchange, key, match)
         if not targets:
@@ -81,12 +82,14 @@ class Publishing:
             return 0
         targets = self._admitted(message, exchange, targets)
         address.routed += 1
-        routing.meter.work += len(targets)
+        passed = 0
         if transaction is not None and targets:
             transaction.send(message, list(targets))
         else:
             for target in targets:
-                target.take(message)
+                if target.offer(message):
+                    passed += 1
+        routing.meter.work += len(targets) - passed + (passed >> PASSED_SHIFT)
         return len(targets)
 
     def publish_once(
