@@ -28,11 +28,15 @@ REPOSITORY: Final = Path(__file__).resolve().parents[2]
 # A log line of a level at which someone must act, or the start of a traceback.
 COMPLAINT: Final = re.compile(r"\b(ERROR|CRITICAL|Traceback)\b|^\w*(Error|Exception):", re.MULTILINE)
 
+LOG_ELEMENT: Final = "<write-ahead-log>true</write-ahead-log>" if os.environ.get("ARTEMIS_PY_TEST_LOG") == "1" else ""
+"""Part of broker.xml: with ARTEMIS_PY_TEST_LOG=1 each store has a log in front of it."""
+
 CONFIGURATION: Final = """<?xml version="1.0" encoding="UTF-8"?>
 <configuration xmlns="urn:activemq">
   <core xmlns="urn:activemq:core">
     <name>interop</name>
     <persistence-enabled>{persistence}</persistence-enabled>
+    {log}
     {core}
     <acceptors>
       <acceptor name="amqp">tcp://127.0.0.1:0?{parameters}</acceptor>
@@ -87,6 +91,7 @@ class Instance:
         return CONFIGURATION.format(
             core=self.core,
             persistence=self.persistence,
+            log=LOG_ELEMENT,
             parameters=self.parameters,
             addresses=self.addresses,
             settings=self.settings,
@@ -157,15 +162,18 @@ def start_broker(instance: Instance, directory: Path) -> BrokerProcess:
     return launch(directory)
 
 
-def launch(directory: Path) -> BrokerProcess:
-    """Run the instance in `directory`, for the first time or again; see `start_broker`."""
+def launch(directory: Path, python: str = sys.executable) -> BrokerProcess:
+    """Run the instance in `directory`, for the first time or again; see `start_broker`.
+
+    `python`: the interpreter in whose environment the broker is installed.
+    """
     port_file = directory / "port"
     port_file.unlink(missing_ok=True)
     override = os.environ.get("ARTEMIS_PY_INTEROP_BROKER")
     if override:
         command = [*shlex.split(override), str(directory), str(port_file)]
     else:
-        command = [sys.executable, "-P", "-m", "artemis_py.cli", "run", str(directory), "--port-file", str(port_file)]
+        command = [python, "-P", "-m", "artemis_py.cli", "run", str(directory), "--port-file", str(port_file)]
     with open(directory / "stdout.log", "wb") as stdout, open(directory / "stderr.log", "wb") as stderr:
         process = subprocess.Popen(command, cwd=directory, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr)
     deadline = time.monotonic() + START_TIMEOUT_S

@@ -40,3 +40,24 @@ class Proxy:
         """Break all connections at once."""
         assert self._relay is not None
         self._loop.call_soon_threadsafe(self._relay.cut)
+
+    def cut_and_refuse(self) -> None:
+        """Break all connections, and accept no new ones until `accept`."""
+        assert self._relay is not None
+        self._relay.refuses = True
+        self._loop.call_soon_threadsafe(self._relay.cut)
+
+    def accept(self) -> None:
+        """Let connections through again."""
+        assert self._relay is not None
+        self._relay.refuses = False
+
+    def hold(self) -> None:
+        """Pass on nothing of what the target says, until `release`: the connection looks alive to both."""
+        assert self._relay is not None
+        self._loop.call_soon_threadsafe(self._relay.hold)
+
+    def release(self) -> None:
+        """Pass everything on again, what was held first."""
+        assert self._relay is not None
+        self._loop.call_soon_threadsafe(self._relay.release)

@@ -42,6 +42,10 @@ class Site:
             self._shared.close()
             self._shared = None
 
+    def forget(self) -> None:
+        """Make another shared connection next time: the broker of this one is gone."""
+        self._shared = None
+
     def send(self, address: str, *messages: Message | str, capabilities: Iterable[str] = ()) -> None:
         """Send and wait for the outcomes; text is the body of a durable message."""
         whole = [text(message) if isinstance(message, str) else message for message in messages]

@@ -1,0 +1,1 @@
+"""A mesh of real processes, real clients, and faults between them."""
