@@ -1,7 +1,8 @@
 """What durability costs: the broker with its store against itself without, the bare disk, and Apache Artemis.
 
-In each round the same load meets the compiled broker with `persistence-enabled` true and false, one after the other,
-and a loop in this process writes the same bytes to the same disk, with fdatasync behind each batch.
+In each round the same load meets the compiled broker with `persistence-enabled` true, once without and once with
+`write-ahead-log`, and false, one after the other, and a loop in this process writes the same bytes to the same disk,
+with fdatasync behind each batch.
 
     python benchmarks/durable.py [--artemis] [--rounds 5] [--seconds 2] [--builds FOLDER | --python PYTHON]
                                  [--data FOLDER] [--json FILE]
@@ -49,7 +50,7 @@ def start_artemis(folder: Path) -> Any:
         create = [str(distribution / "bin" / "artemis"), "create", str(instance), "--silent", "--no-autotune", "--nio"]
         create += ["--allow-anonymous", "--user", "admin", "--password", "secret", "--no-web"]
         subprocess.run(create, check=True, stdout=subprocess.DEVNULL)
-        configuration = CONFIGURATION.format(persistence="true", settings="")
+        configuration = CONFIGURATION.format(persistence="true", settings="", core="")
         configuration = configuration.replace("127.0.0.1:0?", f"127.0.0.1:{port}?")
         configuration = configuration.replace("<acceptors>", "<journal-type>NIO</journal-type>\n    <acceptors>")
         (instance / "etc" / "broker.xml").write_text(configuration, encoding="utf-8")
@@ -118,9 +119,11 @@ def send_latencies(broker: Broker) -> list[float]:
 def measure(python: Path, folder: Path, rounds: int, seconds: float, with_artemis: bool = False) -> dict[str, object]:
     """All figures."""
     results: dict[str, object] = {}
-    durable = Broker("durable", python, folder / "durable", persistence=True)
-    memory = Broker("memory", python, folder / "memory")
-    brokers: list[Any] = [durable, memory]
+    stores = [
+        Broker("durable", python, folder / "durable", persistence=True),
+        Broker("log", python, folder / "log", persistence=True, core="<write-ahead-log>true</write-ahead-log>"),
+    ]
+    brokers: list[Any] = [*stores, Broker("memory", python, folder / "memory")]
     try:
         if with_artemis:
             brokers.append(start_artemis(folder / "artemis"))
@@ -139,27 +142,30 @@ def measure(python: Path, folder: Path, rounds: int, seconds: float, with_artemi
                         taken[broker.name].append(figures["messages_per_s"])
                         cpu[broker.name].append(figures["broker_cpu_us"])
                     taken["raw"].append(raw_rate(folder, size, seconds))
-                results[f"{crowd}:{crowd}, {size} bytes"] = {
-                    "durable_per_s": spread(taken["durable"]),
-                    "of_memory": spread([a / b for a, b in zip(taken["durable"], taken["memory"], strict=True)]),
-                    "raw_by_durable": spread([b / a for a, b in zip(taken["durable"], taken["raw"], strict=True)]),
-                    "cpu_us": {name: spread(values) for name, values in cpu.items()},
-                } | (_beside_artemis(taken, cpu) if with_artemis else {})
-        ratios = []
-        for _ in range(rounds):
-            raw, sent = raw_latencies(folder), send_latencies(durable)
-            ratios.append(median(sent) / median(raw))
-        results["lone send, by one fdatasync"] = spread(ratios)
+                for store in stores:
+                    rates = taken[store.name]
+                    results[f"{crowd}:{crowd}, {size} bytes, {store.name}"] = {
+                        "durable_per_s": spread(rates),
+                        "of_memory": spread([a / b for a, b in zip(rates, taken["memory"], strict=True)]),
+                        "raw_by_durable": spread([b / a for a, b in zip(rates, taken["raw"], strict=True)]),
+                        "cpu_us": spread(cpu[store.name]),
+                    } | (_beside_artemis(store.name, taken, cpu) if with_artemis else {})
+        for store in stores:
+            ratios = []
+            for _ in range(rounds):
+                raw, sent = raw_latencies(folder), send_latencies(store)
+                ratios.append(median(sent) / median(raw))
+            results[f"lone send, by one fdatasync, {store.name}"] = spread(ratios)
     finally:
         for broker in brokers:
             broker.stop()
     return results
 
 
-def _beside_artemis(taken: dict[str, list[float]], cpu: dict[str, list[float]]) -> dict[str, object]:
+def _beside_artemis(store: str, taken: dict[str, list[float]], cpu: dict[str, list[float]]) -> dict[str, object]:
     """This broker's rate and CPU, both with a store, as parts of Artemis', round by round."""
-    rates = zip(taken["durable"], taken["artemis"], strict=True)
-    costs = zip(cpu["durable"], cpu["artemis"], strict=True)
+    rates = zip(taken[store], taken["artemis"], strict=True)
+    costs = zip(cpu[store], cpu["artemis"], strict=True)
     return {
         "rate_by_artemis": spread([ours / theirs for ours, theirs in rates]),
         "cpu_by_artemis": spread([ours / theirs for ours, theirs in costs]),
@@ -178,7 +184,7 @@ def report(results: dict[str, object]) -> str:
             cells = [
                 name,
                 f"{figures['durable_per_s']['median']:,.0f}",
-                f"{figures['cpu_us']['durable']['median']:.1f}",
+                f"{figures['cpu_us']['median']:.1f}",
             ]
             for key in ("of_memory", "raw_by_durable", "rate_by_artemis", "cpu_by_artemis"):
                 ratio = figures.get(key)

@@ -291,7 +291,7 @@ class Consumer(Link):
     """Receives, verifies and accepts."""
 
     def __init__(self, options: argparse.Namespace, address: str) -> None:
-        super().__init__(options.port, address, False, options.settled, options.topic)
+        super().__init__(options.consumer_port or options.port, address, False, options.settled, options.topic)
         self.is_settled: bool = options.settled
         self.body_bytes: int = options.body_bytes
         self.delivered = 0
@@ -453,11 +453,14 @@ class Load:
         """Warm up, measure, finish, verify."""
         options = self.options
         self.until(time.monotonic() + options.warm_up)
-        cpu, own_cpu, start, delivered = cpu_seconds(options.pid), time.process_time(), time.monotonic(), self.delivered
+        pids = [options.pid] if options.consumer_pid is None else [options.pid, options.consumer_pid]
+        before = [cpu_seconds(pid) for pid in pids]
+        own_cpu, start, delivered = time.process_time(), time.monotonic(), self.delivered
         self.until(start + options.seconds)
         elapsed = time.monotonic() - start
         delivered = self.delivered - delivered
-        cpu = cpu_seconds(options.pid) - cpu
+        each_cpu = [cpu_seconds(pid) - other for pid, other in zip(pids, before, strict=True)]
+        cpu = sum(each_cpu)
         own_cpu = time.process_time() - own_cpu
         self.finish()
         return {
@@ -465,6 +468,7 @@ class Load:
             "messages_per_s": delivered / elapsed,
             "broker_cpu_us": cpu / delivered * 1e6,
             "broker_load": cpu / elapsed,
+            "busier_broker_cpu_us": max(each_cpu) / delivered * 1e6,
             "client_cpu_us": own_cpu / delivered * 1e6,
         }
 
@@ -500,6 +504,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--pid", type=int, required=True, help="the broker's process, for its CPU time")
+    parser.add_argument("--consumer-port", type=int, help="another broker of a mesh, for the consumers")
+    parser.add_argument("--consumer-pid", type=int, help="its process, whose CPU time is added")
     parser.add_argument("--producers", type=int, default=1)
     parser.add_argument("--consumers", type=int, default=1)
     parser.add_argument("--settled", action="store_true")

@@ -1,13 +1,17 @@
-"""MQTT side by side: this checkout (pure and compiled), Debian's mosquitto and PyPI's amqtt, in one run.
+"""MQTT side by side: this checkout (pure and compiled), mosquitto, rumqttd and amqtt, in one run.
 
-    python benchmarks/mqtt.py [--brokers mosquitto,amqtt,pure,compiled] [--only load,latency,matching,memory]
-                              [--rounds 3] [--seconds 2] [--builds FOLDER] [--json FILE]
+    python benchmarks/mqtt.py [--brokers mosquitto,rumqttd,amqtt,pure,compiled] [--only load,matching,memory]
+                              [--loads "1:10 QoS 0,1:10 QoS 1"] [--rounds 3] [--seconds 2] [--builds FOLDER]
+                              [--partners FOLDER] [--json FILE]
 
-Needs mosquitto on the PATH (Debian: apt install mosquitto) and amqtt beside this Python. In each round every broker
-gets the same load, one after the other: the ratios within a round are what counts.
+The partners are mosquitto on the PATH (Debian: apt install mosquitto), rumqttd on the PATH or in `--partners`
+(cargo install rumqttd --version 0.20.0 --root FOLDER), and amqtt beside this Python. One that is not installed is named
+and left out. In each round every broker gets the same load, one after the other: the ratios within a round are what
+counts.
 """
 
 import argparse
+import importlib.util
 import json
 import os
 import resource
@@ -17,19 +21,23 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from mqtt_load import Broken, Client
+from mqtt_load import PARTS, Broken, Client
 from run import HERE, START_TIMEOUT_S, install, resident_mib, spread
 
-BROKERS: Final = ("mosquitto", "amqtt", "pure", "compiled")
+BROKERS: Final = ("mosquitto", "rumqttd", "amqtt", "pure", "compiled")
+OURS_BUILDS: Final = ("pure", "compiled")
+PARTNERS: Final = Path.home() / ".cache" / "artemis-py-benchmarks"
+"""Where rumqttd is looked for, in `bin`, if it is not on the PATH."""
 
 # Producers, consumers, QoS, messages that may be on their way.
 LOADS: Final[dict[str, tuple[int, int, int]]] = {
     f"{producers}:{consumers} QoS {qos}": (producers, consumers, qos)
     for qos in (0, 1, 2)
-    for producers, consumers in ((1, 1), (1, 100), (100, 1))
+    for producers, consumers in ((1, 1), (1, 10), (1, 100), (10, 10), (100, 1))
 }
 SIZES: Final = (1, 100, 10_000, 100_000, 1_000_000)
 FILTERS_PER_CLIENT: Final = 1000
@@ -46,6 +54,29 @@ max_queued_messages 0
 persistence false
 log_type error
 set_tcp_nodelay true
+"""
+
+# As mosquitto: windows of 1,000. What is sent is kept in segments, of which the last is always there: those of the
+# example it brings, 10 of 100 MiB. 200 packets at once are its default.
+RUMQTTD: Final = """id = 0
+
+[router]
+id = 0
+max_connections = 10010
+max_outgoing_packet_count = 200
+max_segment_size = 104857600
+max_segment_count = 10
+
+[v4.1]
+name = "benchmark"
+listen = "127.0.0.1:{port}"
+next_connection_delay_ms = 1
+
+[v4.1.connections]
+connection_timeout_ms = 60000
+max_payload_size = 20480
+max_inflight_count = 1000
+dynamic_filters = true
 """
 
 OURS: Final = """<?xml version="1.0" encoding="UTF-8"?>
@@ -65,15 +96,17 @@ OURS: Final = """<?xml version="1.0" encoding="UTF-8"?>
 class Broker:
     """A broker process that accepts connections."""
 
-    def __init__(self, name: str, pythons: dict[str, Path], folder: Path) -> None:
+    def __init__(self, name: str, programs: dict[str, Path], folder: Path, wrapper: Sequence[str | Path] = ()) -> None:
+        """`programs`: each broker's, for ours the Python that it is installed in; `wrapper`: a command that runs it."""
         self.name = name
         self.folder = folder
         folder.mkdir(parents=True)
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port: int = probe.getsockname()[1]
+        command = [*wrapper, *self._command(programs)]
         with open(folder / "log", "wb") as log:
-            self.process = subprocess.Popen(self._command(pythons), stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         deadline = time.monotonic() + START_TIMEOUT_S
         while not self._accepts():
             if self.process.poll() is not None or time.monotonic() > deadline:
@@ -81,18 +114,22 @@ class Broker:
                 raise SystemExit(f"{name} did not start:\n{(folder / 'log').read_text()}")
             time.sleep(0.01)
 
-    def _command(self, pythons: dict[str, Path]) -> list[str | Path]:
+    def _command(self, programs: dict[str, Path]) -> list[str | Path]:
+        program = programs[self.name]
         if self.name == "mosquitto":
             (self.folder / "mosquitto.conf").write_text(MOSQUITTO.format(port=self.port))
-            return [shutil.which("mosquitto") or "/usr/sbin/mosquitto", "-c", self.folder / "mosquitto.conf"]
+            return [program, "-c", self.folder / "mosquitto.conf"]
+        if self.name == "rumqttd":
+            (self.folder / "rumqttd.toml").write_text(RUMQTTD.format(port=self.port))
+            return [program, "--quiet", "--config", self.folder / "rumqttd.toml"]
         if self.name == "amqtt":
-            return [sys.executable, HERE / "amqtt_broker.py", str(self.port)]
+            return [program, HERE / "amqtt_broker.py", str(self.port)]
         (self.folder / "etc").mkdir()
         (self.folder / "data").mkdir()
         (self.folder / "etc" / "broker.xml").write_text(OURS.format(port=self.port), encoding="utf-8")
         for file in ("artemis-users.properties", "artemis-roles.properties"):
             (self.folder / "etc" / file).write_text("", encoding="utf-8")
-        return [pythons[self.name].parent / "artemis-py", "run", self.folder]
+        return [program, "-P", "-m", "artemis_py.cli", "run", self.folder]
 
     def _accepts(self) -> bool:
         try:
@@ -101,10 +138,10 @@ class Broker:
             return False
         return True
 
-    def load(self, *arguments: object) -> dict[str, float]:
+    def load(self, *arguments: object, timeout: float = 300) -> dict[str, float]:
         """One run of the client. Raises Broken if it found the broker wrong."""
         command = [sys.executable, HERE / "mqtt_load.py", "--port", self.port, "--pid", self.process.pid, *arguments]
-        done = subprocess.run([*map(str, command)], capture_output=True, text=True, timeout=300)
+        done = subprocess.run([*map(str, command)], capture_output=True, text=True, timeout=timeout)
         if done.returncode:
             raise Broken(f"{self.name}: {done.stderr.strip()}")
         result: dict[str, float] = json.loads(done.stdout)
@@ -116,8 +153,17 @@ class Broker:
         self.process.wait()
 
 
+def find_partners(folder: Path) -> dict[str, Path]:
+    """The programs of the partners that are installed; for amqtt the Python that has it."""
+    path = os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/sbin", str(folder / "bin")))
+    found = {name: Path(program) for name in ("mosquitto", "rumqttd") if (program := shutil.which(name, path=path))}
+    if importlib.util.find_spec("amqtt") is not None:
+        found["amqtt"] = Path(sys.executable)
+    return found
+
+
 def measure_load(
-    names: list[str], pythons: dict[str, Path], folder: Path, rounds: int, seconds: float, loads: list[str]
+    names: list[str], programs: dict[str, Path], folder: Path, rounds: int, seconds: float, loads: list[str]
 ) -> dict[str, object]:
     """CPU per delivered message, messages a second, and the delay at half of that rate."""
     results: dict[str, object] = {}
@@ -131,7 +177,7 @@ def measure_load(
                 if name in failures:
                     continue
                 print(f"{scenario}: {name}, round {number + 1} of {rounds}", file=sys.stderr, flush=True)
-                broker = Broker(name, pythons, folder / f"{name}-{scenario.replace(':', '-')}-{number}")
+                broker = Broker(name, programs, folder / f"{name}-{scenario.replace(':', '-')}-{number}")
                 try:
                     fast = broker.load(*shape, "--seconds", seconds)
                     rate = fast["per_s"] / consumers / 2
@@ -151,7 +197,7 @@ def measure_load(
 
 
 def measure_matching(
-    names: list[str], pythons: dict[str, Path], folder: Path, seconds: float, sizes: list[int]
+    names: list[str], programs: dict[str, Path], folder: Path, seconds: float, sizes: list[int]
 ) -> dict[str, object]:
     """CPU per message that matches one subscription, while others of other topics are there; memory of those."""
     results: dict[str, dict[str, object]] = {}
@@ -161,7 +207,7 @@ def measure_matching(
             if name == "amqtt" and size > AMQTT_SUBSCRIPTIONS:
                 continue
             print(f"matching: {name}, {size} subscriptions", file=sys.stderr, flush=True)
-            broker = Broker(name, pythons, folder / f"{name}-matching-{size}")
+            broker = Broker(name, programs, folder / f"{name}-matching-{size}")
             before = resident_mib(broker.process.pid)
             clients = []
             try:
@@ -187,19 +233,19 @@ def measure_matching(
     return results
 
 
-def measure_memory(names: list[str], pythons: dict[str, Path], folder: Path) -> dict[str, object]:
+def measure_memory(names: list[str], programs: dict[str, Path], folder: Path) -> dict[str, object]:
     """KiB of an idle connection, and of a session that is kept with one subscription."""
     results: dict[str, object] = {}
     for name in names:
         print(f"memory: {name}", file=sys.stderr, flush=True)
-        broker = Broker(name, pythons, folder / f"{name}-memory-connections")
+        broker = Broker(name, programs, folder / f"{name}-memory-connections")
         before = resident_mib(broker.process.pid)
         clients = [Client(broker.port, f"idle{number}") for number in range(CONNECTIONS)]
         connection = (resident_mib(broker.process.pid) - before) * 1024 / CONNECTIONS
         broker.stop()
         for client in clients:
             client.socket.close()
-        broker = Broker(name, pythons, folder / f"{name}-memory-sessions")
+        broker = Broker(name, programs, folder / f"{name}-memory-sessions")
         for number in range(100):  # what the first ones leave behind is not the sessions'
             Client(broker.port, f"warm{number}").close()
         start = resident_mib(broker.process.pid)
@@ -221,7 +267,8 @@ def print_results(results: dict[str, object]) -> None:
 
     if "load" in results:
         print(
-            "| load | broker | CPU per delivered message (µs) | client's | messages/s | p50, p99 at half of it (ms) |"
+            "| load | broker | CPU per delivered message (µs) | client's | messages/s "
+            "| p50, p99, p99.9 at half of it (ms) |"
         )
         print("| --- | --- | --- | --- | --- | --- |")
         for scenario, brokers in rows(results["load"]).items():
@@ -230,9 +277,10 @@ def print_results(results: dict[str, object]) -> None:
                     print(f"| {scenario} | {name} | failed: {values['failure']} | | | |")
                     continue
                 figures = {key: value["median"] for key, value in values.items()}  # type: ignore[index]
+                delays = ", ".join(f"{figures[part]:.2f}" for part in PARTS)
                 print(
                     f"| {scenario} | {name} | {figures['cpu_us']:.2f} | {figures['client_us']:.2f} "
-                    f"| {figures['per_s']:,.0f} | {figures['p50_ms']:.2f}, {figures['p99_ms']:.2f} |"
+                    f"| {figures['per_s']:,.0f} | {delays} |"
                 )
         print()
     if "matching" in results:
@@ -268,25 +316,32 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=2.0)
     parser.add_argument("--builds", type=Path)
+    parser.add_argument("--partners", type=Path, default=PARTNERS)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    names = options.brokers.split(",")
+    programs = find_partners(options.partners)
+    names = []
+    for name in options.brokers.split(","):
+        if name in programs or name in OURS_BUILDS:
+            names.append(name)
+        else:
+            print(f"missing, and left out: {name}", file=sys.stderr)
     only = options.only.split(",")
     results: dict[str, object] = {}
     with tempfile.TemporaryDirectory(prefix="benchmark-") as temporary:
         folder = Path(temporary)
         builds = options.builds or folder / "builds"
-        pythons = {name: install(builds, name) for name in names if name in ("pure", "compiled")}
+        programs |= {name: install(builds, name) for name in names if name in OURS_BUILDS}
         if "load" in only:
             loads = options.loads.split(",")
-            results["load"] = measure_load(names, pythons, folder, options.rounds, options.seconds, loads)
+            results["load"] = measure_load(names, programs, folder, options.rounds, options.seconds, loads)
         if "matching" in only:
             sizes = [int(size) for size in options.sizes.split(",")]
-            results["matching"] = measure_matching(names, pythons, folder, options.seconds, sizes)
+            results["matching"] = measure_matching(names, programs, folder, options.seconds, sizes)
         if "memory" in only:
-            results["memory"] = measure_memory(names, pythons, folder)
+            results["memory"] = measure_memory(names, programs, folder)
     print_results(results)
     if options.json:
         options.json.write_text(json.dumps(results, indent=2), encoding="utf-8")

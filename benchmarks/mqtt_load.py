@@ -31,6 +31,12 @@ PUBREC: Final = 0x50
 PUBREL: Final = 0x62
 PUBCOMP: Final = 0x70
 MAX_PACKET_ID: Final = 65535
+KEEP_ALIVE: Final = b"\xff\xff"
+"""The longest there is, in CONNECT: nothing is sent to keep a connection alive. Zero, for none, rumqttd refuses."""
+STALL_S: Final = 30.0
+"""Messages that are under way are given up when none has arrived for this time."""
+PARTS: Final = {"p50_ms": 0.5, "p99_ms": 0.99, "p999_ms": 0.999}
+"""Delays that are reported, by the part of the messages that took no longer."""
 
 
 class Broken(Exception):
@@ -60,7 +66,7 @@ class Client:
     def __init__(self, port: int, name: str, clean: bool = True) -> None:
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=60)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.socket.sendall(packet(0x10, text("MQTT") + bytes([4, 2 if clean else 0, 0, 0]) + text(name)))
+        self.socket.sendall(packet(0x10, text("MQTT") + bytes([4, 2 if clean else 0]) + KEEP_ALIVE + text(name)))
         answer = self.take(4)
         if answer[0] != 0x20 or answer[3] != 0:
             raise Broken(f"connection refused: {answer!r}")
@@ -294,14 +300,20 @@ class Load:
         for key, _ in self._selector.select(0.001 if is_stuck else timeout):
             key.data.read()
 
-    def fill(self) -> None:
-        """Blocks for producers that are not too far ahead of the slowest consumer, nor of their answers."""
+    def fill(self, most: int | None = None) -> None:
+        """Blocks for producers that are not too far ahead of the slowest consumer, nor of their answers.
+
+        `most`: messages that a producer sends in all.
+        """
         slowest = min(consumer.got for consumer in self.consumers)
         ahead = sum(producer.sent for producer in self.producers) - slowest
         share = self.options.ahead // len(self.producers)
         for producer in self.producers:
             count = min(BLOCK, share)
-            if ahead + count > self.options.ahead or producer.sent - producer.done + count > self.options.window:
+            if most is not None:
+                count = min(count, most - producer.sent)
+            under_way = producer.sent - producer.done
+            if not count or ahead + count > self.options.ahead or under_way + count > self.options.window:
                 continue
             producer.publish(count)
             ahead += count
@@ -339,14 +351,27 @@ class Load:
             self.turn(0.001)
         self.finish()
         late = sorted(value for consumer in self.consumers for value in consumer.late or [])
-        return {name: late[int(len(late) * part)] / 1000 for name, part in (("p50_ms", 0.5), ("p99_ms", 0.99))}
+        return {name: late[int(len(late) * part)] / 1000 for name, part in PARTS.items()}
+
+    def run_count(self, messages: int) -> dict[str, float]:
+        """So many messages from each producer, as fast as it goes: their copies, and the seconds they took."""
+        start = time.monotonic()
+        while any(producer.sent < messages for producer in self.producers):
+            self.fill(messages)
+            self.turn(1.0)
+            time.sleep(GATHER_S)
+        self.finish()
+        return {"delivered": self.delivered, "seconds": time.monotonic() - start}
 
     def finish(self) -> None:
         """Wait for everything that is on its way."""
-        deadline = time.monotonic() + 30
+        deadline, before = time.monotonic() + STALL_S, -1
         wanted = sum(producer.sent for producer in self.producers) * len(self.consumers)
         while self.delivered < wanted or any(producer.done < producer.sent for producer in self.producers):
-            if time.monotonic() > deadline:
+            done = self.delivered + sum(producer.done for producer in self.producers)
+            if done != before:
+                deadline, before = time.monotonic() + STALL_S, done
+            elif time.monotonic() > deadline:
                 raise Broken(f"{self.delivered} of {wanted} messages were delivered")
             self.turn(0.1)
         if self.delivered != wanted:
@@ -367,12 +392,17 @@ def main() -> int:
     parser.add_argument("--ahead", type=int, default=2000, help="messages that may be on their way")
     parser.add_argument("--window", type=int, default=1000, help="messages of a producer without their answer")
     parser.add_argument("--rate", type=float, help="messages a second; measures latency")
+    parser.add_argument("--messages", type=int, help="messages of each producer, instead of a time")
     parser.add_argument("--warm-up", type=float, default=0.5)
     parser.add_argument("--seconds", type=float, default=2.0)
     options = parser.parse_args()
     try:
         load = Load(options)
-        print(json.dumps(load.run_paced(options.rate) if options.rate else load.run()))
+        if options.messages:
+            result = load.run_count(options.messages)
+        else:
+            result = load.run_paced(options.rate) if options.rate else load.run()
+        print(json.dumps(result))
     except (Broken, OSError) as error:
         print(f"mqtt_load: {error!r}", file=sys.stderr)
         return 1

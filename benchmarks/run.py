@@ -46,6 +46,7 @@ CONFIGURATION: Final = """<?xml version="1.0" encoding="UTF-8"?>
     <name>benchmark</name>
     <persistence-enabled>{persistence}</persistence-enabled>
     <security-enabled>false</security-enabled>
+    {core}
     <acceptors>
       <acceptor name="amqp">tcp://127.0.0.1:0?protocols=AMQP</acceptor>
     </acceptors>
@@ -64,8 +65,10 @@ CONFIGURATION: Final = """<?xml version="1.0" encoding="UTF-8"?>
 class Broker:
     """A broker process."""
 
-    def __init__(self, name: str, python: Path, folder: Path, persistence: bool = False, settings: str = "") -> None:
-        """`settings`: more elements of `<address-settings>`."""
+    def __init__(
+        self, name: str, python: Path, folder: Path, persistence: bool = False, settings: str = "", core: str = ""
+    ) -> None:
+        """`settings`: more elements of `<address-settings>`, `core`: of `<core>`."""
         self.name = name
         self.folder = folder
         self.port_file = folder / "port"
@@ -76,7 +79,8 @@ class Broker:
             (folder / "etc").mkdir()
             (folder / "data").mkdir()
             (folder / "etc" / "broker.xml").write_text(
-                CONFIGURATION.format(persistence=str(persistence).lower(), settings=settings), encoding="utf-8"
+                CONFIGURATION.format(persistence=str(persistence).lower(), settings=settings, core=core),
+                encoding="utf-8",
             )
             for file in ("artemis-users.properties", "artemis-roles.properties"):
                 (folder / "etc" / file).write_text("", encoding="utf-8")

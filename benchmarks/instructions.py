@@ -1,0 +1,94 @@
+"""Instructions that a delivered MQTT message costs the broker: the same on a busy machine as on an idle one.
+
+    python benchmarks/instructions.py PYTHON [PYTHON ...] [--loads "1:10 QoS 0,1:10 QoS 1"] [--messages 1000]
+                                      [--folder FOLDER]
+
+Each PYTHON has this broker installed, best compiled. The broker runs in valgrind's callgrind, which counts from the
+first connection on; the same load comes with a number of messages and with three times as many, and the difference is
+what messages cost: connecting and subscribing is in both. `--folder` keeps what callgrind wrote, for
+callgrind_annotate. Needs valgrind on the PATH.
+
+System calls are not in it, and waiting for memory is not either: look at `mqtt.py` for the time.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from mqtt import LOADS, Broker
+
+DEFAULT_LOADS: Final = [name for name in LOADS if not name.startswith("100:1")]
+MORE: Final = 3
+"""The longer run has so many times the messages of the shorter one."""
+SLOW_S: Final = 1200.0
+"""Callgrind makes a broker some fifty times slower."""
+
+
+def control(pid: int, *arguments: str) -> None:
+    """Have the callgrind that runs a process do something."""
+    subprocess.run(["callgrind_control", *arguments, str(pid)], check=True, capture_output=True, timeout=60)
+
+
+def counted(folder: Path, number: int) -> int:
+    """The instructions in callgrind's file of this number."""
+    for line in (folder / f"callgrind.{number}").read_text().splitlines():
+        if line.startswith(("summary:", "totals:")):
+            return int(line.split()[1])
+    raise SystemExit(f"callgrind wrote no sum to {folder}/callgrind.{number}")
+
+
+def instructions(python: Path, load: str, messages: int, folder: Path) -> float:
+    """Instructions for each delivered message."""
+    producers, consumers, qos = LOADS[load]
+    wrapper = ("valgrind", "--tool=callgrind", "--instr-atstart=no", f"--callgrind-out-file={folder}/broker/callgrind")
+    broker = Broker("compiled", {"compiled": python}, folder / "broker", wrapper)
+    try:
+        pid = broker.process.pid
+        shape = ("--producers", producers, "--consumers", consumers, "--qos", qos)
+        broker.load(*shape, "--messages", messages, timeout=SLOW_S)
+        control(pid, "--instr=on")
+        delivered = []
+        for factor in (1, MORE):
+            result = broker.load(*shape, "--messages", factor * messages, timeout=SLOW_S)
+            delivered.append(result["delivered"])
+            control(pid, "--dump")
+    finally:
+        broker.stop()
+    return (counted(folder / "broker", 2) - counted(folder / "broker", 1)) / (delivered[1] - delivered[0])
+
+
+def main() -> None:
+    """Print a line for each load and Python."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("pythons", nargs="+", type=Path, metavar="PYTHON")
+    parser.add_argument("--loads", default=",".join(DEFAULT_LOADS))
+    parser.add_argument("--messages", type=int, default=1000, help="of each producer in the shorter run")
+    parser.add_argument("--folder", type=Path)
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    if shutil.which("valgrind") is None:
+        raise SystemExit("valgrind is missing")
+    os.environ["PYTHONHASHSEED"] = "0"
+    results: dict[str, dict[str, float]] = {}
+    with tempfile.TemporaryDirectory(prefix="instructions-") as temporary:
+        base = options.folder or Path(temporary)
+        print("| load | broker | instructions per delivered message |")
+        print("| --- | --- | --- |", flush=True)
+        for load in options.loads.split(","):
+            for number, python in enumerate(options.pythons):
+                folder = base / f"{load.replace(':', '-').replace(' ', '-')}-{number}"
+                count = instructions(python.absolute(), load, options.messages, folder)
+                results.setdefault(load, {})[str(python)] = count
+                print(f"| {load} | {python.absolute().parent.parent.name} | {count:,.0f} |", flush=True)
+    if options.json:
+        options.json.write_text(json.dumps(results, indent=1), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
