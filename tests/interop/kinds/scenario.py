@@ -6,6 +6,7 @@ a generator that yields where the restart belongs. All of them share one restart
 
 import inspect
 from collections.abc import Callable, Generator, Iterable, Mapping
+from queue import Empty
 from types import ModuleType
 from typing import Any, Final
 
@@ -13,6 +14,7 @@ from attrs import frozen
 from proton import ProtonException
 
 from tests.interop.kinds.site import Site
+from tests.interop.mqtt.paho_client import Refused as MqttRefused
 from tests.interop.proton.client import Refused
 
 Seen = dict[str, Any]
@@ -84,12 +86,12 @@ def observe(site: Site, restart: Callable[[], str], chosen: Mapping[str, Program
     seen: dict[str, Seen] = {}
     running: dict[str, Restarting] = {}
     for name, program in chosen.items():
-        started = _attempt(lambda program=program: program(site))  # type: ignore[misc]
+        started = attempt(lambda program=program: program(site))  # type: ignore[misc]
         if isinstance(started, dict):
             seen[name] = started
             continue
         running[name] = started
-        failed = _attempt(lambda started=started: next(started))  # type: ignore[misc]
+        failed = attempt(lambda started=started: next(started))  # type: ignore[misc]
         if failed is not None:
             seen[name] = failed
             del running[name]
@@ -97,12 +99,12 @@ def observe(site: Site, restart: Callable[[], str], chosen: Mapping[str, Program
         site.disconnect()
         site.url = restart()
     for name, rest in running.items():
-        seen[name] = _attempt(lambda rest=rest: _end_of(rest))  # type: ignore[misc]
+        seen[name] = attempt(lambda rest=rest: end_of(rest))  # type: ignore[misc]
     site.disconnect()
     return {name: seen[name] for name in chosen}
 
 
-def _end_of(rest: Restarting) -> Seen:
+def end_of(rest: Restarting) -> Seen:
     """Run the part of a program after the restart; what the program returns."""
     try:
         next(rest)
@@ -112,9 +114,9 @@ def _end_of(rest: Restarting) -> Seen:
     raise AssertionError("a program asked for a second restart")
 
 
-def _attempt(step: Callable[[], Any]) -> Any:
+def attempt(step: Callable[[], Any]) -> Any:
     """Return what a step returns, or why it failed: the other programs are run whatever happens to one."""
     try:
         return step()
-    except (Refused, ProtonException, AssertionError, LookupError, OSError, ValueError) as error:
+    except (Refused, MqttRefused, ProtonException, AssertionError, LookupError, OSError, ValueError, Empty) as error:
         return {FAILED: f"{type(error).__name__}: {error}"}

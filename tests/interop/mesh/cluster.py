@@ -5,19 +5,14 @@ import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from queue import Empty
 from types import ModuleType
 from typing import Any, Final
 
-from proton import ProtonException
-
 from tests.interop.broker_process import Instance
 from tests.interop.kinds.recorded import load, save
-from tests.interop.kinds.scenario import FAILED, Restarting, Seen, programs, setting
+from tests.interop.kinds.scenario import FAILED, Restarting, Seen, attempt, end_of, programs, setting
 from tests.interop.mesh.pair import Pair
 from tests.interop.mesh.programs import failures, handover, one_broker, selectors, subscriptions
-from tests.interop.mqtt.paho_client import Refused as MqttRefused
-from tests.interop.proton.client import Refused
 
 MODULES: Final[tuple[ModuleType, ...]] = (handover, selectors, one_broker, subscriptions, failures)
 HERE: Final = Path(__file__).parent
@@ -95,13 +90,13 @@ def observe(pair: Pair, kill: Callable[[], None], start: Callable[[], None]) -> 
     for name, program in chosen().items():
         if inspect.isgeneratorfunction(program):
             continue
-        seen[name] = _attempt(lambda program=program: program(pair))  # type: ignore[misc]
+        seen[name] = attempt(lambda program=program: program(pair))  # type: ignore[misc]
         pair.disconnect()
     for name, program in chosen().items():
         if not inspect.isgeneratorfunction(program):
             continue
         running[name] = program(pair)
-        failed = _attempt(lambda name=name: next(running[name]))  # type: ignore[misc]
+        failed = attempt(lambda name=name: next(running[name]))  # type: ignore[misc]
         if failed is not None:
             seen[name] = failed
             del running[name]
@@ -111,26 +106,9 @@ def observe(pair: Pair, kill: Callable[[], None], start: Callable[[], None]) -> 
     start()
     pair.meet()
     for name, rest in running.items():
-        seen[name] = _attempt(lambda rest=rest: _end_of(rest))  # type: ignore[misc]
+        seen[name] = attempt(lambda rest=rest: end_of(rest))  # type: ignore[misc]
         pair.disconnect()
     return {name: seen[name] for name in chosen()}
-
-
-def _end_of(rest: Restarting) -> Seen:
-    try:
-        next(rest)
-    except StopIteration as ended:
-        seen: Seen = ended.value
-        return seen
-    raise AssertionError("a program asked for a second restart")
-
-
-def _attempt(step: Callable[[], Any]) -> Any:
-    """Return what a step returns, or why it failed: the other programs are run whatever happens to one."""
-    try:
-        return step()
-    except (Refused, MqttRefused, ProtonException, AssertionError, LookupError, OSError, ValueError, Empty) as error:
-        return {FAILED: f"{type(error).__name__}: {error}"}
 
 
 def compare(seen: Mapping[str, Seen], path: Path, *, may_vary: bool) -> list[str]:
