@@ -11,7 +11,10 @@ from tests.interop.proton.client import Client, Receiver, Refused
 
 QUIET_S: Final = 1.5
 """Nothing has come for this long: what is missing does not come by itself."""
-MEET_TIMEOUT_S: Final = 60.0
+MEET_TIMEOUT_S: Final = 120.0
+RESEND_S: Final = 0.5
+LOOK_S: Final = 0.02
+"""How long one of several connections is worked on before the next one."""
 CREDIT: Final = 1000
 
 Fate = dict[str, Any]
@@ -21,8 +24,14 @@ Fate = dict[str, Any]
 class Pair:
     """Node `a`, where most programs send, and node `b`. Programs use addresses of their own."""
 
-    def __init__(self, urls: Sequence[str]) -> None:
+    def __init__(self, urls: Sequence[str], patience_s: float = QUIET_S) -> None:
+        """`patience_s`: how long a program waits for the next message that has to come in its mesh.
+
+        With a mesh that brings all of them a program ends as soon as they are there, so it may be long, and what a slow
+        machine brings late is not taken for lost.
+        """
         self.a, self.b = (Site(url) for url in urls)
+        self.patience_s: Final = patience_s
         self._clients: list[Client] = []
 
     def connect(self, site: Site, container_id: str | None = None) -> Client:
@@ -64,13 +73,54 @@ class Pair:
         """Messages of a queue at both brokers."""
         return sum(count(site, queue) for site in (self.a, self.b))
 
-    def fate(self, queue: str, sent: Iterable[str], *receivers: Receiver, order: bool = True) -> Fate:
+    def wait(self, condition: Callable[[], bool], *clients: Client) -> bool:
+        """Work on connections until something holds that has to become true; whether it holds."""
+        deadline = time.monotonic() + self.patience_s
+        while not condition() and time.monotonic() < deadline:
+            for client in clients:
+                wait(client, condition, LOOK_S if len(clients) > 1 else self.patience_s)
+        return condition()
+
+    def take(self, *receivers: Receiver, count: int, sure: int | None = None) -> list[Any]:
+        """Bodies of what comes to consumers, accepted: so many, and what is there besides, or until nothing comes.
+
+        `sure`: so many have to come, by default all; for more it waits only `QUIET_S`, because in one of the meshes
+        they never come.
+        """
+        return [body for bodies in self.take_each(*receivers, count=count, sure=sure) for body in bodies]
+
+    def take_each(self, *receivers: Receiver, count: int, sure: int | None = None) -> list[list[Any]]:
+        """The same by consumer; `count` and `sure` are those of all consumers together."""
+        came: list[list[Any]] = [[] for _ in receivers]
+
+        def number() -> int:
+            return sum(map(len, came))
+
+        def deadline() -> float:
+            has_to_come = number() < (count if sure is None else sure)
+            return time.monotonic() + (self.patience_s if has_to_come else QUIET_S)
+
+        until = deadline()
+        while number() < count and (rest := until - time.monotonic()) > 0:
+            for bodies, receiver in zip(came, receivers, strict=True):
+                wait(receiver.client, lambda: receiver.waiting > 0, LOOK_S if len(receivers) > 1 else rest)  # noqa: B023
+                if receiver.waiting:
+                    bodies += accept_all(receiver)
+                    until = deadline()
+        for bodies, receiver in zip(came, receivers, strict=True):
+            receiver.client.sync()
+            bodies += accept_all(receiver)
+        return came
+
+    def fate(
+        self, queue: str, sent: Iterable[str], *receivers: Receiver, order: bool = True, sure: int | None = None
+    ) -> Fate:
         """Let consumers take what comes, and return what became of messages.
 
-        `stranded`: they wait although consumers have credit; `order`: whether they have one.
+        `stranded`: they wait although consumers have credit; `order`: whether they have one; `sure`: see `take`.
         """
         wanted = [*sent]
-        came = take(*receivers, count=len(wanted))
+        came = self.take(*receivers, count=len(wanted), sure=sure)
         fate = fate_of(wanted, came, order)
         missing = len({*wanted} - {*came})
         waiting = self.waiting(queue) if missing else 0
@@ -86,7 +136,7 @@ class Pair:
             while wanted not in accept_all(receiver):
                 assert time.monotonic() < deadline, "the brokers did not meet"
                 sender.send(f"now.meet{number}", wanted)
-                wait(receiver.client, lambda: receiver.waiting > 0, 0.5)  # noqa: B023
+                wait(receiver.client, lambda: receiver.waiting > 0, RESEND_S)  # noqa: B023
         self.disconnect()
 
 
@@ -101,26 +151,15 @@ def fate_of(wanted: Sequence[str], came: Sequence[str], order: bool = True) -> F
     return fate
 
 
-def take(*receivers: Receiver, count: int, quiet_s: float = QUIET_S) -> list[Any]:
-    """Bodies of what comes to consumers, accepted: so many, and what is there besides, or until nothing comes."""
-    bodies: list[Any] = []
-    deadline = time.monotonic() + quiet_s
-    while time.monotonic() < deadline and len(bodies) < count:
-        for receiver in receivers:
-            wait(receiver.client, lambda: receiver.waiting > 0, 0.02 if len(receivers) > 1 else quiet_s)  # noqa: B023
-            if receiver.waiting:
-                bodies += accept_all(receiver)
-                deadline = time.monotonic() + quiet_s
-    for receiver in receivers:
-        receiver.client.sync()
-        bodies += accept_all(receiver)
-    return bodies
-
-
 def accept_all(receiver: Receiver) -> list[Any]:
     """Bodies of what has come."""
+    return accept(receiver, receiver.waiting)
+
+
+def accept(receiver: Receiver, number: int) -> list[Any]:
+    """Bodies of the first ones of what has come."""
     bodies = []
-    for _ in range(receiver.waiting):
+    for _ in range(number):
         received = receiver.receive()
         bodies.append(received.body)
         received.delivery.update(Delivery.ACCEPTED)

@@ -1,6 +1,7 @@
 """Two brokers do what `ours.json` says. After a change that is meant, set `ARTEMIS_PY_RECORD=1` to write the file."""
 
 from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -9,6 +10,9 @@ from tests.interop.kinds.scenario import FAILED
 from tests.interop.mesh.cluster import OURS, compare, configuration, observe
 from tests.interop.mesh.pair import Pair
 from tests.interop.test_mesh import free_ports
+
+PATIENCE_S: Final = 30.0
+"""Here everything comes that has to, and on a loaded machine late."""
 
 
 @pytest.mark.timeout(600)
@@ -30,7 +34,7 @@ def test_programs_see_what_is_recorded(tmp_path: Path) -> None:
     try:
         for name in "ab":
             start(name)
-        pair = Pair([f"amqp://127.0.0.1:{port}" for port in ports])
+        pair = Pair([f"amqp://127.0.0.1:{port}" for port in ports], PATIENCE_S)
         seen = observe(pair, lambda: running.pop("b").kill(), lambda: start("b"))
         pair.disconnect()
         for process in running.values():

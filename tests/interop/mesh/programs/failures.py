@@ -1,7 +1,7 @@
 """Node b is killed and started again; all programs share that. `redistribution-delay` 0."""
 
 from tests.interop.kinds.scenario import Restarting
-from tests.interop.mesh.pair import Pair, fate_of, numbered, take, wait
+from tests.interop.mesh.pair import Pair, accept, fate_of, numbered
 from tests.interop.mesh.programs.subscriptions import GROUP, publish, subscribe
 from tests.interop.proton.client import Receiver
 
@@ -11,7 +11,8 @@ def taker_is_killed(pair: Pair) -> Restarting:
     wanted = numbered(200)
     pair.a.send("now.kill", *wanted)
     consumer = pair.consumer(pair.b, "now.kill", credit=50)
-    taken = take(consumer, count=40)
+    pair.wait(lambda: consumer.waiting == 50, consumer.client)
+    taken = accept(consumer, 40)
     yield
     return pair.fate("now.kill", [body for body in wanted if body not in taken], _again(pair, "now.kill"), order=False)
 
@@ -20,7 +21,7 @@ def consumer_moves_to_the_origin(pair: Pair) -> Restarting:
     """A consumer at b keeps 10 of 30 messages of a when b is killed; b comes back, and a consumer comes to a."""
     pair.a.send("now.kill2", *numbered(30))
     consumer = pair.consumer(pair.b, "now.kill2", credit=10)
-    wait(consumer.client, lambda: consumer.waiting == 10, 2)
+    pair.wait(lambda: consumer.waiting == 10, consumer.client)
     yield
     return pair.fate("now.kill2", numbered(30), pair.consumer(pair.a, "now.kill2"), order=False)
 
@@ -36,7 +37,7 @@ def durable_subscription(pair: Pair) -> Restarting:
     """A durable subscription is at b, which is killed; 10 messages are published at a; b comes back."""
     pair.leave(subscribe(pair, pair.b, "topic.kill", "kill"))
     yield
-    return fate_of(numbered(10), take(subscribe(pair, pair.b, "topic.kill", "kill"), count=10))
+    return fate_of(numbered(10), pair.take(subscribe(pair, pair.b, "topic.kill", "kill"), count=10))
 
 
 def shared_subscription(pair: Pair) -> Restarting:
@@ -47,7 +48,7 @@ def shared_subscription(pair: Pair) -> Restarting:
     members = [
         pair.consumer(site, "topic.kill2", capabilities=GROUP, name="killed", durable=True) for site in (pair.a, pair.b)
     ]
-    return fate_of(numbered(10), take(*members, count=10), order=False)
+    return fate_of(numbered(10), pair.take(*members, count=10), order=False)
 
 
 def _again(pair: Pair, queue: str) -> Receiver:

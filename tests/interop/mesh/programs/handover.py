@@ -4,7 +4,7 @@ from typing import Final
 
 from tests.interop.kinds.scenario import Seen
 from tests.interop.kinds.site import text
-from tests.interop.mesh.pair import Pair, accept_all, count, fate_of, numbered, take, wait
+from tests.interop.mesh.pair import Pair, accept_all, count, fate_of, numbered
 
 MANY: Final = 100
 SOME: Final = 10
@@ -17,9 +17,9 @@ def consumer_first(pair: Pair) -> Seen:
     return pair.fate("default.first", numbered(SOME), consumer)
 
 
-def _messages_first(pair: Pair, queue: str) -> Seen:
+def _messages_first(pair: Pair, queue: str, sure: int | None = None) -> Seen:
     pair.a.send(queue, *numbered(SOME))
-    return pair.fate(queue, numbered(SOME), pair.consumer(pair.b, queue))
+    return pair.fate(queue, numbered(SOME), pair.consumer(pair.b, queue), sure=sure)
 
 
 def messages_first(pair: Pair) -> Seen:
@@ -39,16 +39,16 @@ def messages_first_delay_300(pair: Pair) -> Seen:
 
 def messages_first_delay_never(pair: Pair) -> Seen:
     """10 messages wait at a, `redistribution-delay` -1; then a consumer comes to b."""
-    return _messages_first(pair, "never.waiting")
+    return _messages_first(pair, "never.waiting", sure=0)
 
 
-def _consumer_leaves(pair: Pair, queue: str) -> Seen:
+def _consumer_leaves(pair: Pair, queue: str, sure: int | None = None) -> Seen:
     first = pair.consumer(pair.a, queue, credit=2)
     pair.a.send(queue, *numbered(SOME))
-    taken = take(first, count=2)
+    taken = pair.take(first, count=2)
     second = pair.consumer(pair.b, queue)
     pair.leave(first)
-    return pair.fate(queue, [body for body in numbered(SOME) if body not in taken], second)
+    return pair.fate(queue, [body for body in numbered(SOME) if body not in taken], second, sure=sure)
 
 
 def consumer_leaves(pair: Pair) -> Seen:
@@ -63,7 +63,7 @@ def consumer_leaves_delay_0(pair: Pair) -> Seen:
 
 def consumer_leaves_delay_never(pair: Pair) -> Seen:
     """A consumer at a takes 2 of 10 messages, one comes to b, the first leaves; `redistribution-delay` -1."""
-    return _consumer_leaves(pair, "never.leaves")
+    return _consumer_leaves(pair, "never.leaves", sure=0)
 
 
 def consumer_without_credit(pair: Pair) -> Seen:
@@ -79,7 +79,7 @@ def consumer_with_credit_for_one(pair: Pair) -> Seen:
     has = pair.consumer(pair.a, "now.one")
     one = pair.consumer(pair.b, "now.one", credit=1)
     pair.a.send("now.one", *numbered(SOME))
-    wait(one.client, lambda: one.waiting > 0, 1)
+    pair.wait(lambda: one.waiting > 0, one.client)
     kept = [one.receive().body for _ in range(one.waiting)]
     fate = pair.fate("now.one", [body for body in numbered(SOME) if body not in kept], has, order=False)
     return fate | {"kept at b": len(kept)}
@@ -90,8 +90,13 @@ def slow_consumer(pair: Pair) -> Seen:
     quick = pair.consumer(pair.a, "now.slow", credit=100)
     slow = pair.consumer(pair.b, "now.slow", credit=100)
     pair.a.send("now.slow", *numbered(40))
-    came = take(quick, count=40)
-    wait(slow.client, lambda: slow.waiting + len(came) >= 40, 2)
+    came: list[str] = []
+
+    def has_all() -> bool:
+        came.extend(accept_all(quick))
+        return slow.waiting + len(came) >= 40
+
+    pair.wait(has_all, quick.client, slow.client)
     return {"at a": len(came) > 0, "at b": slow.waiting > 0, "in all": len(came) + slow.waiting}
 
 
@@ -116,7 +121,7 @@ def consumer_goes_back_and_forth(pair: Pair) -> Seen:
     came: list[str] = []
     for site in (pair.b, pair.a, pair.b):
         consumer = pair.consumer(site, "now.forth", credit=10)
-        came += take(consumer, count=10)
+        came += pair.take(consumer, count=10)
         pair.leave(consumer)
     return fate_of(wanted, came)
 
@@ -151,7 +156,7 @@ def queues_that_nobody_made(pair: Pair) -> Seen:
         queue = f"now.new{number}"
         pair.a.send(queue, "m0")
         consumer = pair.consumer(pair.b, queue)
-        wait(consumer.client, lambda: consumer.waiting > 0, 1)  # noqa: B023
+        pair.wait(lambda: consumer.waiting > 0, consumer.client)  # noqa: B023
         came += accept_all(consumer)
         pair.leave(consumer)
     return {"sent": 10, "came": len(came)}
@@ -160,7 +165,7 @@ def queues_that_nobody_made(pair: Pair) -> Seen:
 def _large(pair: Pair, queue: str, is_first: bool) -> Seen:
     consumer = pair.consumer(pair.b, queue) if is_first else None
     pair.a.send(queue, *(name * 300_000 for name in "abc"))
-    came = [body[0] for body in take(consumer or pair.consumer(pair.b, queue), count=3)]
+    came = [body[0] for body in pair.take(consumer or pair.consumer(pair.b, queue), count=3)]
     return fate_of([*"abc"], came) | {"stranded": 0 if came else pair.waiting(queue)}
 
 
@@ -179,7 +184,7 @@ def duplicates(pair: Pair) -> Seen:
     consumer = pair.consumer(pair.b, "now.duplicates")
     for site in (pair.a, pair.b):
         site.send("now.duplicates", *(text(body, properties={"_AMQ_DUPL_ID": body}) for body in numbered(5)))
-    return fate_of(numbered(5), take(consumer, count=10), order=False)
+    return fate_of(numbered(5), pair.take(consumer, count=10, sure=5), order=False)
 
 
 def replies(pair: Pair) -> Seen:
@@ -192,12 +197,12 @@ def replies(pair: Pair) -> Seen:
         answers.flow(1)
         request = text(f"m{number}", reply_to=answers.address)
         asker.send("now.requests", request)
-        if not wait(responder.client, lambda: responder.waiting > 0, 2):
+        if not pair.wait(lambda: responder.waiting > 0, responder.client):
             continue
         received = responder.receive()
         received.accept()
         responder.client.send(str(received.message.reply_to), text("answer"))
-        came += wait(asker, lambda: answers.waiting > 0, 1)  # noqa: B023
+        came += pair.wait(lambda: answers.waiting > 0, asker)  # noqa: B023
         pair.leave(answers)
     return {"sent": 5, "came": came}
 

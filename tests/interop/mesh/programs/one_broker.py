@@ -2,7 +2,7 @@
 
 from tests.interop.kinds.scenario import Parts, Seen, queue
 from tests.interop.kinds.site import bodies, grouped, keyed
-from tests.interop.mesh.pair import Pair, numbered, take
+from tests.interop.mesh.pair import Pair, numbered
 
 PARTS = Parts(
     addresses="".join(
@@ -23,7 +23,7 @@ def group_with_consumers_everywhere(pair: Pair) -> Seen:
     for number in range(5):
         pair.a.send("now.group", grouped(f"a{number}", "g"))
         pair.b.send("now.group", grouped(f"b{number}", "g"))
-    came = [take(receiver, count=10, quiet_s=0.5) for receiver in (first, second)]
+    came = pair.take_each(first, second, count=10)
     return {"sent": 10, "came": sum(map(len, came)), "consumers of the group": sum(bool(each) for each in came)}
 
 
@@ -31,7 +31,7 @@ def group_of_one_node(pair: Pair) -> Seen:
     """Consumers are at a and b; 10 messages of one group are sent at a."""
     first, second = pair.consumer(pair.a, "now.group2"), pair.consumer(pair.b, "now.group2")
     pair.a.send("now.group2", *(grouped(body, "g") for body in numbered(10)))
-    came = [take(receiver, count=10, quiet_s=0.5) for receiver in (first, second)]
+    came = pair.take_each(first, second, count=10)
     return {"sent": 10, "came": sum(map(len, came)), "consumers of the group": sum(bool(each) for each in came)}
 
 
@@ -39,7 +39,7 @@ def group_with_consumer_elsewhere(pair: Pair) -> Seen:
     """The only consumer is at b; 10 messages of one group are sent at a."""
     consumer = pair.consumer(pair.b, "now.group3")
     pair.a.send("now.group3", *(grouped(body, "g") for body in numbered(10)))
-    return pair.fate("now.group3", numbered(10), consumer)
+    return pair.fate("now.group3", numbered(10), consumer, sure=0)
 
 
 def exclusive_with_consumers_everywhere(pair: Pair) -> Seen:
@@ -47,7 +47,7 @@ def exclusive_with_consumers_everywhere(pair: Pair) -> Seen:
     first, second = pair.consumer(pair.a, "now.exclusive"), pair.consumer(pair.b, "now.exclusive")
     pair.a.send("now.exclusive", *numbered(5, "a"))
     pair.b.send("now.exclusive", *numbered(5, "b"))
-    came = [take(receiver, count=10, quiet_s=0.5) for receiver in (first, second)]
+    came = pair.take_each(first, second, count=10)
     return {"sent": 10, "came": sum(map(len, came)), "consumers that got some": sum(bool(each) for each in came)}
 
 
@@ -55,18 +55,18 @@ def exclusive_with_consumer_elsewhere(pair: Pair) -> Seen:
     """An exclusive queue is at both; the only consumer is at b; 5 messages are sent at a."""
     consumer = pair.consumer(pair.b, "now.exclusive2")
     pair.a.send("now.exclusive2", *numbered(5))
-    return pair.fate("now.exclusive2", numbered(5), consumer)
+    return pair.fate("now.exclusive2", numbered(5), consumer, sure=0)
 
 
 def last_value_of_both(pair: Pair) -> Seen:
     """A last-value queue is at both; values 1 and 2 of a key are sent at a, 3 at b; then a consumer comes to b."""
     pair.a.send("now.last", keyed("1", "k"), keyed("2", "k"))
     pair.b.send("now.last", keyed("3", "k"))
-    return {"came": sorted(take(pair.consumer(pair.b, "now.last"), count=3, quiet_s=1))}
+    return {"came": sorted(pair.take(pair.consumer(pair.b, "now.last"), count=3, sure=1))}
 
 
 def last_value_with_consumer_elsewhere(pair: Pair) -> Seen:
     """A last-value queue is at both; values 1, 2, 3 of a key are sent at a; then a consumer comes to b."""
     pair.a.send("now.last2", *(keyed(value, "k") for value in "123"))
-    came = take(pair.consumer(pair.b, "now.last2"), count=3, quiet_s=1)
+    came = pair.take(pair.consumer(pair.b, "now.last2"), count=3, sure=0)
     return {"came at b": came, "waiting at a": bodies(pair.a.client.receiver("now.last2", copy=True).drain())}

@@ -1,7 +1,7 @@
 """Consumers with selectors at the other broker; `redistribution-delay` 0."""
 
 from tests.interop.kinds.scenario import Seen
-from tests.interop.mesh.pair import Pair, coloured, take
+from tests.interop.mesh.pair import Pair, coloured
 
 RED = "colour = 'red'"
 BLUE = "colour = 'blue'"
@@ -22,7 +22,7 @@ def unwanted_elsewhere(pair: Pair) -> Seen:
     """A consumer of red is at b; 5 red and 5 blue messages are sent at a; then a consumer of all comes to a."""
     red = pair.consumer(pair.b, "now.sel2", selector=RED)
     pair.a.send("now.sel2", *coloured(5, "red"), *coloured(5, "blue"))
-    take(red, count=5)
+    pair.take(red, count=5)
     return pair.fate("now.sel2", _names("blue"), pair.consumer(pair.a, "now.sel2"))
 
 

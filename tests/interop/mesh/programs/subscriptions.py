@@ -1,19 +1,19 @@
 """Subscriptions, sessions and retained messages at one broker, publishers at the other."""
 
+import time
 from contextlib import suppress
 from queue import Empty
 from typing import Final
 
 from tests.interop.kinds.scenario import Seen
 from tests.interop.kinds.site import Site
-from tests.interop.mesh.pair import Pair, fate_of, numbered, take, wait
+from tests.interop.mesh.pair import LOOK_S, QUIET_S, Pair, fate_of, numbered
 from tests.interop.mqtt.paho_client import Paho
 from tests.interop.proton.client import Receiver
 
 TOPIC: Final = ("topic",)
 GROUP: Final = ("topic", "shared", "global")
 FOREVER_S: Final = 0xFFFFFFFF
-QUIET_S: Final = 1.5
 
 
 def publish(site: Site, topic: str, *bodies: str) -> None:
@@ -30,7 +30,7 @@ def subscribed_and_published_at_once(pair: Pair) -> Seen:
     for number in range(10):
         subscriber = pair.consumer(pair.b, f"topic.new{number}", capabilities=TOPIC)
         publish(pair.a, f"topic.new{number}", "m0")
-        came += wait(subscriber.client, lambda: subscriber.waiting > 0, 0.5)  # noqa: B023
+        came += pair.wait(lambda: subscriber.waiting > 0, subscriber.client)  # noqa: B023
         pair.leave(subscriber)
     return {"sent": 10, "came": came}
 
@@ -39,7 +39,7 @@ def order_of_one_publisher(pair: Pair) -> Seen:
     """Subscribers are at a and b; 100 messages are published at a."""
     subscribers = [pair.consumer(site, "topic.order", capabilities=TOPIC) for site in (pair.a, pair.b)]
     publish(pair.a, "topic.order", *numbered(100))
-    _, elsewhere = (take(subscriber, count=100) for subscriber in subscribers)
+    _, elsewhere = (pair.take(subscriber, count=100) for subscriber in subscribers)
     return fate_of(numbered(100), elsewhere)
 
 
@@ -47,14 +47,14 @@ def durable_while_away(pair: Pair) -> Seen:
     """A durable subscriber at b leaves; 5 messages are published at a; it returns to b."""
     pair.leave(subscribe(pair, pair.b, "topic.away", "away"))
     publish(pair.a, "topic.away", *numbered(5))
-    return fate_of(numbered(5), take(subscribe(pair, pair.b, "topic.away", "away"), count=5))
+    return fate_of(numbered(5), pair.take(subscribe(pair, pair.b, "topic.away", "away"), count=5))
 
 
 def durable_at_the_other_broker(pair: Pair) -> Seen:
     """A durable subscriber at b leaves; 5 messages are published at a; it comes to a."""
     pair.leave(subscribe(pair, pair.b, "topic.moves", "moves"))
     publish(pair.a, "topic.moves", *numbered(5))
-    return fate_of(numbered(5), take(subscribe(pair, pair.a, "topic.moves", "moves"), count=5, quiet_s=QUIET_S))
+    return fate_of(numbered(5), pair.take(subscribe(pair, pair.a, "topic.moves", "moves"), count=5, sure=0))
 
 
 def durable_that_went_back(pair: Pair) -> Seen:
@@ -62,10 +62,10 @@ def durable_that_went_back(pair: Pair) -> Seen:
     pair.leave(subscribe(pair, pair.b, "topic.back", "back"))
     publish(pair.a, "topic.back", *numbered(5))
     at_a = subscribe(pair, pair.a, "topic.back", "back")
-    came = take(at_a, count=5, quiet_s=QUIET_S)
+    came = pair.take(at_a, count=5, sure=0)
     pair.leave(at_a)
     publish(pair.a, "topic.back", *numbered(5, "n"))
-    came += take(subscribe(pair, pair.b, "topic.back", "back"), count=10 - len(came), quiet_s=QUIET_S)
+    came += pair.take(subscribe(pair, pair.b, "topic.back", "back"), count=10 - len(came))
     return fate_of([*numbered(5), *numbered(5, "n")], came, order=False)
 
 
@@ -75,7 +75,7 @@ def shared(pair: Pair) -> Seen:
         pair.consumer(site, "topic.shared", capabilities=GROUP, name="both", durable=True) for site in (pair.a, pair.b)
     ]
     publish(pair.a, "topic.shared", *numbered(20))
-    return fate_of(numbered(20), take(*members, count=20), order=False)
+    return fate_of(numbered(20), pair.take(*members, count=20), order=False)
 
 
 def shared_that_moves(pair: Pair) -> Seen:
@@ -83,7 +83,7 @@ def shared_that_moves(pair: Pair) -> Seen:
     pair.leave(pair.consumer(pair.a, "topic.shared2", capabilities=GROUP, name="moving", durable=True))
     publish(pair.a, "topic.shared2", *numbered(10))
     member = pair.consumer(pair.b, "topic.shared2", capabilities=GROUP, name="moving", durable=True)
-    return fate_of(numbered(10), take(member, count=10), order=False)
+    return fate_of(numbered(10), pair.take(member, count=10), order=False)
 
 
 def mqtt(pair: Pair) -> Seen:
@@ -92,7 +92,7 @@ def mqtt(pair: Pair) -> Seen:
         subscriber.subscribe("topic/mqtt", 2)
         for body in numbered(20):
             publisher.publish("topic/mqtt", body, 2)
-        return fate_of(numbered(20), _payloads(subscriber, 20))
+        return fate_of(numbered(20), _payloads(pair, subscriber, count=20))
 
 
 def mqtt_session_while_away(pair: Pair) -> Seen:
@@ -102,7 +102,7 @@ def mqtt_session_while_away(pair: Pair) -> Seen:
         for body in numbered(5):
             publisher.publish("topic/mqtt2", body, 1)
     with pair.b.paho("mqtt-away", clean=False, expiry_s=FOREVER_S) as client:
-        return fate_of(numbered(5), _payloads(client, 5)) | {"session present": client.session_present}
+        return fate_of(numbered(5), _payloads(pair, client, count=5)) | {"session present": client.session_present}
 
 
 def mqtt_session_at_the_other_broker(pair: Pair) -> Seen:
@@ -112,7 +112,9 @@ def mqtt_session_at_the_other_broker(pair: Pair) -> Seen:
         for body in numbered(5):
             publisher.publish("topic/mqtt3", body, 1)
     with pair.a.paho("mqtt-moves", clean=False, expiry_s=FOREVER_S) as client:
-        return fate_of(numbered(5), _payloads(client, 5)) | {"session present": client.session_present}
+        return fate_of(numbered(5), _payloads(pair, client, count=5, sure=0)) | {
+            "session present": client.session_present
+        }
 
 
 def mqtt_shared(pair: Pair) -> Seen:
@@ -122,8 +124,7 @@ def mqtt_shared(pair: Pair) -> Seen:
             client.subscribe("$share/g/topic/mqtt4", 1)
         for body in numbered(20):
             publisher.publish("topic/mqtt4", body, 1)
-        came = _payloads(one, 20, 1.0)
-        return fate_of(numbered(20), [*came, *_payloads(other, 20 - len(came), 1.0)], order=False)
+        return fate_of(numbered(20), _payloads(pair, one, other, count=20), order=False)
 
 
 def retained(pair: Pair) -> Seen:
@@ -132,7 +133,7 @@ def retained(pair: Pair) -> Seen:
         publisher.publish("topic/kept", "m0", 1, retain=True)
     with pair.b.paho("mqtt-late") as client:
         client.subscribe("topic/kept", 1)
-        return fate_of(["m0"], _payloads(client, 1))
+        return fate_of(["m0"], _payloads(pair, client, count=1))
 
 
 def retained_with_a_subscriber(pair: Pair) -> Seen:
@@ -140,10 +141,10 @@ def retained_with_a_subscriber(pair: Pair) -> Seen:
     with pair.b.paho("mqtt-early") as early, pair.a.paho("mqtt-publisher") as publisher:
         early.subscribe("topic/kept2", 1)
         publisher.publish("topic/kept2", "m0", 1, retain=True)
-        first = len(_payloads(early, 1))
+        first = len(_payloads(pair, early, count=1))
         with pair.b.paho("mqtt-late") as client:
             client.subscribe("topic/kept2", 1)
-            return {"the first": first, "the second": len(_payloads(client, 1))}
+            return {"the first": first, "the second": len(_payloads(pair, client, count=1))}
 
 
 def retained_and_cleared(pair: Pair) -> Seen:
@@ -152,10 +153,10 @@ def retained_and_cleared(pair: Pair) -> Seen:
         early.subscribe("topic/kept3", 1)
         publisher.publish("topic/kept3", "m0", 1, retain=True)
         publisher.publish("topic/kept3", "", 1, retain=True)
-        first = len([payload for payload in _payloads(early, 2) if payload])
+        first = len([payload for payload in _payloads(pair, early, count=2) if payload])
         with pair.b.paho("mqtt-late") as client:
             client.subscribe("topic/kept3", 1)
-            return {"the first": first, "the second": len(_payloads(client, 1))}
+            return {"the first": first, "the second": len(_payloads(pair, client, count=1, sure=0))}
 
 
 def _begin_session(site: Site, client_id: str, topic: str) -> None:
@@ -163,10 +164,18 @@ def _begin_session(site: Site, client_id: str, topic: str) -> None:
         client.subscribe(topic, 2)
 
 
-def _payloads(client: Paho, number: int, quiet_s: float = QUIET_S) -> list[str]:
-    """What comes: so many, or until nothing comes."""
+def _payloads(pair: Pair, *clients: Paho, count: int, sure: int | None = None) -> list[str]:
+    """What comes to clients, as `Pair.take` takes it: so many, or until nothing comes."""
     payloads: list[str] = []
-    with suppress(Empty):
-        while len(payloads) < number:
-            payloads.append(client.inbox.get(timeout=quiet_s).payload.decode())
+
+    def deadline() -> float:
+        has_to_come = len(payloads) < (count if sure is None else sure)
+        return time.monotonic() + (pair.patience_s if has_to_come else QUIET_S)
+
+    until = deadline()
+    while len(payloads) < count and (rest := until - time.monotonic()) > 0:
+        for client in clients:
+            with suppress(Empty):
+                payloads.append(client.inbox.get(timeout=LOOK_S if len(clients) > 1 else rest).payload.decode())
+                until = deadline()
     return payloads
