@@ -1,7 +1,9 @@
 """Two brokers of an Apache Artemis cluster do what `artemis.json` of tests/interop/mesh says.
 
-With `ARTEMIS_PY_RECORD=1` the run writes the file. What differs from what it has is kept beside that: of such a fact
-every value that was ever seen is right. Remove the file first for another version of Artemis.
+It says something of Artemis and nothing of this broker, and some of what Artemis does depends on how quick the machine
+is. So it runs only with `ARTEMIS_PY_PEER_MESH=1`: for another version of Artemis, or after a change of the programs.
+With `ARTEMIS_PY_RECORD=1` as well the run writes the file. What differs from what it has is kept beside that: of such a
+fact every value that was ever seen is right. Remove the file first for another version of Artemis.
 """
 
 import os
@@ -18,8 +20,10 @@ from tests.interop.peer.conftest import create, unpacked_artemis
 from tests.interop.test_mesh import free_ports
 
 VERSION = "2.44.0"
+IS_ASKED_FOR = os.environ.get("ARTEMIS_PY_PEER_MESH") == "1"
 
 
+@pytest.mark.skipif(not IS_ASKED_FOR, reason="tells only of Artemis: set ARTEMIS_PY_PEER_MESH=1")
 @pytest.mark.timeout(1200)
 def test_programs_see_what_is_recorded(tmp_path: Path) -> None:
     """All programs against two brokers, of which one is killed once; all of it again if something differs.
