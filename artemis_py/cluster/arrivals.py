@@ -97,10 +97,10 @@ class Arrivals:
         return self._give_to_subscriptions(message) if mesh.node_id in nodes else None
 
     def _give_to_subscriptions(self, message: Message) -> Address | None:
-        domain = self._domain
-        if self._mesh.temporaries.is_own(message.address):
-            return self._mesh.temporaries.take(message)
-        queues = self._mesh.interests.queues_for(message)
+        mesh, domain = self._mesh, self._domain
+        if mesh.temporaries.is_own(message.address):
+            return mesh.temporaries.take(message)
+        queues = mesh.interests.queues_for(message)
         if not queues:
             return None
         address = domain.addresses.get(message.address, queues[0].address)
@@ -111,9 +111,11 @@ class Arrivals:
             domain.discards.add(message.address, f"a copy from another broker was refused: {refusal}")
             return None
         if not is_dropped:
+            if mesh.newcomers.are_there:
+                mesh.newcomers.copied(message)
             for queue in queues:
                 queue.take(message)
-            self._mesh.duplicate_ids.remember(message)
+            mesh.duplicate_ids.remember(message)
         return address if address.must_wait else None
 
     def make_shared(self, instance: SharedInstance) -> Queue | None:

@@ -5,6 +5,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from artemis_py.cluster.records import (
+    AskedRetained,
     AskedTemporary,
     Demand,
     Digest,
@@ -23,6 +24,7 @@ from artemis_py.cluster.records import (
     SharedInstance,
     SnapshotBegin,
     SnapshotEnd,
+    ToldRetained,
     ToldTemporary,
 )
 from artemis_py.cluster.remote_queue import RemoteQueue, RemoteQueues
@@ -105,6 +107,10 @@ class Hearing:
                 mesh.temporaries.asked(self._peer, address)
             case ToldTemporary():
                 mesh.temporaries.told(self._peer, record)
+            case AskedRetained(question):
+                mesh.retained.asked_for_all(self._peer, question)
+            case ToldRetained(question, copies):
+                mesh.newcomers.answered(self._peer, question, copies)
             case RetainedDigest() | RetainedStamps() | RetainedWanted() | RetainedPiece():
                 self._hear_of_retained(record)
             case _:

@@ -20,7 +20,10 @@ BULK: Final = "bulk"
 RETAINED: Final = "retained"
 """Feature of a broker that keeps the retained messages of others."""
 
-FEATURES: Final = (COPIES, OFFERS, BULK, RETAINED)
+RETAINED_ASKED: Final = "retained-asked"
+"""Feature of a broker that says when it has told what is retained (`newcomers`)."""
+
+FEATURES: Final = (COPIES, OFFERS, BULK, RETAINED, RETAINED_ASKED)
 """Features of this broker."""
 
 MAX_NAME_CHARS: Final = 1000

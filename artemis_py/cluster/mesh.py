@@ -25,6 +25,7 @@ from artemis_py.cluster.local_queue import LocalQueue
 from artemis_py.cluster.marks import Marks
 from artemis_py.cluster.members import KnownMember as KnownMember
 from artemis_py.cluster.members import Members
+from artemis_py.cluster.newcomers import Newcomers
 from artemis_py.cluster.peer import Peer, PeerState
 from artemis_py.cluster.placement import SPREAD, is_covered
 from artemis_py.cluster.records import SharedInstance
@@ -106,6 +107,7 @@ class Mesh(TurnListener, Companion):
         self.announcements: Final = Announcements(self)
         self.temporaries: Final = Temporaries(self)
         self.duplicate_ids: Final = DuplicateIds(domain)
+        self.newcomers: Final = Newcomers(self)
         self.retained: Final = RetainedTopics(self)
         self.incarnation: int = 0
         self.is_ready: bool = False
@@ -277,6 +279,7 @@ class Mesh(TurnListener, Companion):
             self.forward_to(peer.node_id).disconnected()
             self.temporaries.peer_lost(peer)
             self.shells.peer_lost(peer.node_id)
+            self.newcomers.peer_lost(peer)
             self.retained.peer_lost(peer)
         self._marked.pop(peer, None)
         if was is PeerState.UP and peer.hello is not None:
@@ -484,6 +487,7 @@ class Mesh(TurnListener, Companion):
                 self._marked[peer] = None
         if not self.dirty:
             self.announcements.flushed()
+            self.newcomers.flushed()
         self.temporaries.flushed()
         return more or is_reviewing or bool(self.dirty or self._marked)
 

@@ -28,6 +28,7 @@ from typing import Any, Final
 from attrs import fields
 
 from artemis_py.cluster.records import (
+    AskedRetained,
     AskedTemporary,
     BulkChannel,
     BulkRefused,
@@ -61,6 +62,7 @@ from artemis_py.cluster.records import (
     SnapshotBegin,
     SnapshotEnd,
     ToldMarks,
+    ToldRetained,
     ToldTemporary,
     Wants,
 )
@@ -102,6 +104,8 @@ _KINDS: Final[tuple[type[Record], ...]] = (
     RetainedStamps,
     RetainedWanted,
     RetainedPiece,
+    AskedRetained,
+    ToldRetained,
     Ended,
     ToldMarks,
     Closed,

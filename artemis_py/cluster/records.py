@@ -267,6 +267,24 @@ class RetainedPiece(Record):
 
 
 @frozen
+class AskedRetained(Record):
+    """The sender has new subscriptions: it asks for all that the receiver has retained and not told yet."""
+
+    number: ClassVar[int] = 37
+    question: int
+
+
+@frozen
+class ToldRetained(Record):
+    """What the sender had retained when it heard this question, and all before it, was told."""
+
+    number: ClassVar[int] = 38
+    question: int
+    copies: int
+    """Number of the last copy that was there then, on its way or waiting to be sent."""
+
+
+@frozen
 class Ended(Record):
     """A shared subscription was ended by a client of the sender, or of another node; `ended_ms` is when."""
 

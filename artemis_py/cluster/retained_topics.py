@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Final
 
 from artemis_py.cluster.events import NotRetained
 from artemis_py.cluster.hello import RETAINED
-from artemis_py.cluster.records import RetainedDigest, RetainedPiece, RetainedStamps, RetainedWanted
+from artemis_py.cluster.records import RetainedDigest, RetainedPiece, RetainedStamps, RetainedWanted, ToldRetained
 from artemis_py.cluster.registers import BUCKETS, Register, Registers, Stamp
 from artemis_py.core.messages.message import Message
 from artemis_py.core.messages.record import MissingFormat, decode_with_durability, encode_with_durability
-from artemis_py.core.services.retained import RetainedMessages, RetainedWatcher
+from artemis_py.core.services.retained import Newcomer, RetainedMessages, RetainedWatcher
 from artemis_py.errors import DamagedValue, LimitExceeded, ProtocolError
 
 if TYPE_CHECKING:
@@ -49,8 +49,10 @@ class Telling:
     """What one peer is to be told, and what has come from it in part."""
 
     def __init__(self) -> None:
-        self.topics: dict[str, None] = {}
-        """Topics whose registers the peer does not have."""
+        self.topics: dict[str | int, None] = {}
+        """Topics whose registers the peer does not have, and questions that are answered behind them."""
+        self.copies: dict[int, int] = {}
+        """Number of the last copy that was there when a question came."""
         self.topic: str = ""
         self.stamp: Stamp = (0, 0)
         self.octets: bytes = b""
@@ -78,7 +80,8 @@ class RetainedTopics(RetainedWatcher):
         """Topics with changes that are not in the store, and how many: nobody is told of what this node may forget."""
 
     @property
-    def _retained(self) -> RetainedMessages:
+    def messages(self) -> RetainedMessages:
+        """All retained messages of this broker."""
         assert self._messages is not None
         return self._messages
 
@@ -115,6 +118,10 @@ class RetainedTopics(RetainedWatcher):
         """Tell peers that a client here deleted a message, perhaps one that has not come here yet."""
         self._stamp(topic, True)
 
+    def introduce(self, newcomer: Newcomer) -> bool:
+        """Have a new subscription wait for what is on its way to this node; see `RetainedWatcher`."""
+        return self._mesh.newcomers.introduce(newcomer)
+
     def expired(self, topic: str) -> None:
         """Note that a message has expired; peers see that for themselves."""
         register = self.registers.get(topic)
@@ -122,6 +129,7 @@ class RetainedTopics(RetainedWatcher):
             self.registers.set(topic, register.stamp, True, self._mesh.now_ms)
 
     def _stamp(self, topic: str, is_gone: bool) -> None:
+        self._mesh.newcomers.changed_here(topic)
         if self._is_shared(topic):
             self.registers.stamp(topic, self._mesh.now_ms, is_gone)
             self._tell_when_stored(topic)
@@ -176,10 +184,13 @@ class RetainedTopics(RetainedWatcher):
                 return True
             if telling.octets:
                 self._tell_piece(peer, telling)
+                continue
+            next_one = next(iter(telling.topics))
+            del telling.topics[next_one]
+            if isinstance(next_one, int):
+                peer.say(ToldRetained(next_one, telling.copies.pop(next_one)))
             else:
-                topic = next(iter(telling.topics))
-                del telling.topics[topic]
-                self._begin(peer, telling, topic)
+                self._begin(peer, telling, next_one)
         return False
 
     def _begin(self, peer: "Peer", telling: Telling, topic: str) -> None:
@@ -191,7 +202,7 @@ class RetainedTopics(RetainedWatcher):
         if register.is_gone:
             peer.say(RetainedPiece(topic, *register.stamp, _GONE | _FIRST | _LAST, b""))
             return
-        message = self._retained.get(topic)
+        message = self.messages.get(topic)
         if message is not None and message.large is None and message.format.name in peer.formats:
             telling.topic, telling.stamp, telling.offset = topic, register.stamp, 0
             telling.octets = encode_with_durability(message)
@@ -255,6 +266,21 @@ class RetainedTopics(RetainedWatcher):
             if self.registers.get(topic) is not None:
                 self._tell(peer, topic)
 
+    def asked_for_all(self, peer: "Peer", question: int) -> None:
+        """Answer, as soon as a peer was told what has changed before."""
+        channel = peer.copies.channel
+        queue = self._mesh.forward_to(peer.node_id).queue
+        waiting = 0 if queue is None else queue.waiting_count
+        copies = 0 if channel is None else channel.next - 1 + waiting
+        self._mesh.storage.when_durable(partial(self._plan_answer, peer, question, copies))
+
+    def _plan_answer(self, peer: "Peer", question: int, copies: int) -> None:
+        telling = self._telling(peer)
+        if telling is not None:
+            telling.topics[question] = None
+            telling.copies[question] = copies
+            self._mesh.mark(peer)
+
     def take(self, peer: "Peer", piece: RetainedPiece) -> None:
         """Take a piece of what a peer tells, and keep it when it is whole and newer."""
         telling = self._telling(peer)
@@ -279,12 +305,13 @@ class RetainedTopics(RetainedWatcher):
         if known is not None and known.stamp >= stamp:
             return
         if piece.flags & _GONE:
-            self._retained.drop(piece.topic)
+            self.messages.drop(piece.topic)
             self._note(piece.topic, Register(stamp, True))
+            self._mesh.newcomers.told(peer, piece.topic, None)
         else:
-            self._keep(piece.topic, Register(stamp, False), octets)
+            self._keep(peer, piece.topic, Register(stamp, False), octets)
 
-    def _keep(self, topic: str, register: Register, octets: bytes) -> None:
+    def _keep(self, peer: "Peer", topic: str, register: Register, octets: bytes) -> None:
         mesh = self._mesh
         try:
             message = decode_with_durability(octets, mesh.formats)
@@ -293,19 +320,20 @@ class RetainedTopics(RetainedWatcher):
         if isinstance(message.format, MissingFormat) or message.address != topic:
             raise ProtocolError("a retained message of another format or topic")
         if 0 < message.expires_ms <= mesh.now_ms:
-            self._retained.drop(topic)
+            self.messages.drop(topic)
             register.is_gone = True
             self._note(topic, register)
             return
         if self._has_room(topic, message):
             message.id = 0
             message.origin = mesh.domain.addresses.get(topic)
-            self._retained.keep(message)
+            self.messages.keep(message)
             self._note(topic, register)
+            self._mesh.newcomers.told(peer, topic, message)
 
     def _has_room(self, topic: str, message: Message) -> bool:
         try:
-            self._retained.check_room(topic, message.size)
+            self.messages.check_room(topic, message.size)
         except LimitExceeded as refusal:
             self._mesh.domain.events.emit(NotRetained(self._mesh.config.name, topic, str(refusal)))
             return False

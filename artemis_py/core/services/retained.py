@@ -10,7 +10,7 @@ All of them are in memory, and in the store so that they survive a restart: one 
 that says whether it is durable.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from functools import partial
 from struct import Struct
 from typing import Final
@@ -48,6 +48,21 @@ class _Node:
         self.timer: Timer | None = None
 
 
+class Newcomer:
+    """A new subscription that is to get retained messages."""
+
+    pattern: str
+    """Address of the subscription, which may have wildcards."""
+
+    def look_up(self, live: Container[str]) -> None:
+        """Look up what is retained now, except for the addresses in `live`: what is retained there has come already."""
+        raise NotImplementedError
+
+    def give(self, message: Message) -> None:
+        """Take a message that another broker retained before the subscription was made, and that came afterwards."""
+        raise NotImplementedError
+
+
 class RetainedWatcher:
     """Hears of what clients of this broker retain and delete, in the turn in which that is stored."""
 
@@ -63,13 +78,20 @@ class RetainedWatcher:
         """Note that a message has expired."""
         raise NotImplementedError
 
+    def introduce(self, newcomer: Newcomer) -> bool:
+        """Have a subscription look up messages when those that are on their way are here; False: there are none."""
+        raise NotImplementedError
+
 
 class RetainedSearch:
     """One walk through the messages that a pattern covers; it sees each address as it is when the walk gets there."""
 
-    __slots__ = ("_dispatcher", "_stack", "_syntax", "_words")
+    __slots__ = ("_dispatcher", "_live", "_stack", "_syntax", "_words")
 
-    def __init__(self, root: _Node, pattern: str, syntax: WildcardSyntax, dispatcher: Dispatcher) -> None:
+    def __init__(
+        self, root: _Node, pattern: str, syntax: WildcardSyntax, dispatcher: Dispatcher, live: Container[str]
+    ) -> None:
+        self._live: Container[str] = live
         self._syntax: WildcardSyntax = syntax
         self._words: list[str] = syntax.words(pattern)
         self._dispatcher: Dispatcher = dispatcher
@@ -96,7 +118,8 @@ class RetainedSearch:
             if self._ends(index):
                 message = node.message
                 if message is not None and (not message.expires_ms or message.expires_ms > now_ms):
-                    found.append(message)
+                    if message.address not in self._live:
+                        found.append(message)
             self._push(node, index)
         return found
 
@@ -206,9 +229,14 @@ class RetainedMessages:
             return None
         return message
 
-    def search(self, pattern: str) -> RetainedSearch:
-        """Return a walk through all messages that `pattern` covers."""
-        return RetainedSearch(self._root, pattern, self._syntax, self._dispatcher)
+    def introduce(self, newcomer: Newcomer) -> None:
+        """Have a new subscription look up messages, in a mesh as soon as those are here that are on their way."""
+        if self.watcher is None or not self.watcher.introduce(newcomer):
+            newcomer.look_up(())
+
+    def search(self, pattern: str, live: Container[str] = ()) -> RetainedSearch:
+        """Return a walk through all messages that `pattern` covers, except for the addresses in `live`."""
+        return RetainedSearch(self._root, pattern, self._syntax, self._dispatcher, live)
 
     def load(self, formats: Mapping[str, MessageFormat]) -> int:
         """Load what an earlier run kept; return the number of unusable records, which are deleted."""

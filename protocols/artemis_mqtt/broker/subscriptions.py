@@ -1,6 +1,6 @@
 """Queues of topic filters: subscribing, suspending, resuming and unsubscribing (artemis-model §4.2.2, §4.2.3)."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -13,12 +13,14 @@ from artemis_mqtt.engine import packets
 from artemis_mqtt.engine.flight import SENT
 from artemis_mqtt.engine.publish import subscription_identifier_property
 from artemis_mqtt.engine.topics import split_shared
+from artemis_py.core.messages.message import Message
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.queues.consumer import REJECTED, RELEASED
 from artemis_py.core.queues.reference import Reference
 from artemis_py.core.runtime.access import Permission
 from artemis_py.core.runtime.background import Steps
 from artemis_py.core.selectors.filter import parse_filter
+from artemis_py.core.services.retained import Newcomer
 from artemis_py.core.sessions.exchange_subscriptions import subscribe_to_exchange
 from artemis_py.core.sessions.exchanges import check_topic_exchange
 from artemis_py.core.sessions.session import Session
@@ -81,10 +83,7 @@ def subscribe(
         subscription.queue.history_ids = None
     session.save_subscription(subscription)
     if not group and (request.retain_handling == _SEND_ALWAYS or (is_new and request.retain_handling == _SEND_IF_NEW)):
-        retained = sessions.host.retained
-        if retained.count:
-            subscription.search = retained.search(address)
-            hand_over_retained(subscription, sessions.host)
+        sessions.host.retained.introduce(_NewSubscription(subscription, address, sessions.host))
     return request.qos
 
 
@@ -289,6 +288,34 @@ def give_back(session: ClientSession) -> None:
                 reference.queue.give_back(reference, REJECTED if is_seen else RELEASED)
             token.reference = None
     session.outgoing.deliveries.clear()
+
+
+class _NewSubscription(Newcomer):
+    """A subscription that begins with retained messages."""
+
+    def __init__(self, subscription: Subscription, address: str, host: Host) -> None:
+        self.pattern: str = address
+        self._subscription: Subscription = subscription
+        self._host: Host = host
+
+    def look_up(self, live: Container[str]) -> None:
+        """Hand over what is retained; a client that has left gets it when it is back."""
+        retained, subscription = self._host.retained, self._subscription
+        if retained.count and self._is_there():
+            subscription.search = retained.search(self.pattern, live)
+            hand_over_retained(subscription, self._host)
+
+    def give(self, message: Message) -> None:
+        """Hand over a message that came later."""
+        queue = self._subscription.queue
+        if self._is_there() and queue.accepts(message) and not queue.began_with(message):
+            self._host.deposit(retained_copy(message), queue)
+
+    def _is_there(self) -> bool:
+        """Tell whether the client has not unsubscribed in the meantime."""
+        subscription = self._subscription
+        is_current = subscription.session.subscriptions.get(subscription.topic_filter) is subscription
+        return is_current and not subscription.queue.is_deleted
 
 
 def hand_over_retained(subscription: Subscription, host: Host) -> None:

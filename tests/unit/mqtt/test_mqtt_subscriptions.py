@@ -13,6 +13,7 @@ from artemis_py.core.messages.message import Message
 from artemis_py.core.messages.view import MessageView
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.runtime.access import Permission, Subject
+from artemis_py.core.services.retained import Newcomer, RetainedWatcher
 from artemis_py.core.sessions.session import Session
 from artemis_py.core.settings.queue_config import QueueConfig
 from artemis_py.errors import StoreError
@@ -226,6 +227,74 @@ def test_retained_messages_by_retain_handling() -> None:
 
     assert got == [[], [], [(b"m", True)], []]
     assert [(packet[2], packet[3], packet[5]) for packet in other.packets()] == [(b"m", 0, True)]
+
+
+class Others(RetainedWatcher):
+    """Other brokers, whose messages the test tells."""
+
+    def __init__(self) -> None:
+        self.newcomers: list[Newcomer] = []
+
+    def kept(self, topic: str) -> None:
+        pass
+
+    def removed(self, topic: str) -> None:
+        pass
+
+    def expired(self, topic: str) -> None:
+        pass
+
+    def introduce(self, newcomer: Newcomer) -> bool:
+        self.newcomers.append(newcomer)
+        return True
+
+
+def test_retained_messages_of_other_brokers_are_waited_for() -> None:
+    """Those of topics that have come as they were published are left out; later ones are given as retained too."""
+    site = Site()
+    others = site.services.retained.watcher = Others()
+    publisher = connected(site, "p")
+    for topic in ("a", "b"):
+        publisher.publish(f"t/{topic}", b"old", 1, 1, retain=True)
+    client = connected(site, "c")
+    client.subscribe("t/+", 1)
+    publisher.publish("t/a", b"new", 0, retain=True)
+    assert [(packet[2], packet[5]) for packet in client.packets()] == [(b"new", False)]
+    (newcomer,) = others.newcomers
+    newcomer.look_up({"t.a"})
+    site.turn()
+    assert [(packet[2], packet[5]) for packet in client.packets()] == [(b"old", True)]
+    message = site.services.retained.get("t.b")
+    assert message is not None
+    newcomer.give(message)
+    site.turn()
+
+    assert newcomer.pattern == "t.*"
+    assert [(packet[2], packet[5]) for packet in client.packets()] == [(b"old", True)]
+
+
+def test_client_that_has_unsubscribed_gets_no_retained_messages_of_other_brokers() -> None:
+    """Its subscription is over, also if it has another one to the same filter."""
+    site = Site()
+    others = site.services.retained.watcher = Others()
+    publisher = connected(site, "p")
+    publisher.publish("t", b"m", 1, 1, retain=True)
+    client = connected(site, "c")
+    client.subscribe("t", 1)
+    client.send(wire.unsubscribe(client.version, Unsubscribe(packet_id=9, topic_filters=("t",))))
+    client.subscribe("t", 1)
+    client.packets()
+    first, second = others.newcomers
+    first.look_up(())
+    message = site.services.retained.get("t")
+    assert message is not None
+    first.give(message)
+    site.turn()
+    assert bodies(client) == []
+    second.look_up(())
+    site.turn()
+
+    assert bodies(client) == [b"m"]
 
 
 def test_an_empty_payload_clears_what_was_retained() -> None:
