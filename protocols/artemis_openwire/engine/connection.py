@@ -68,10 +68,6 @@ from artemis_py.wire.outbox import Outbox
 # The size of a frame and its code.
 _HEADER_SIZE: Final = 5
 
-# Seconds between a refused login and the end of the socket: a Java client that meets the end first reports a broken
-# connection in place of the reason (openwire §12.1).
-REFUSAL_LINGER_S: Final = 2.0
-
 _RESPONSE: Final = Struct(">iBiBi")
 _PRODUCER_ACK: Final = Struct(">iBiB")
 _I32: Final = Struct(">i")
@@ -114,10 +110,6 @@ class OpenWireConnection:
         """Whether a large body is being sent."""
         self._login_answer: int = NO_ANSWER
         self._now: float = 0.0
-        self._was_unread: bool = False
-        """Whether the client was not read from for some time: its silence then means nothing."""
-        self._closes_at: float = -1.0
-        """When a refused client is closed; -1: that is not known yet."""
 
     # -- for the transport -------------------------------------------------------------------------------------
 
@@ -171,7 +163,7 @@ class OpenWireConnection:
     def halt(self) -> None:
         """Look at nothing behind the command at hand, until `proceed`. For the handler; the transport must not read."""
         self.is_halted = True
-        self._was_unread = True
+        self._activity.is_unread = True
 
     def proceed(self) -> None:
         """Process input that was kept, in the shares of later iterations of the loop. For the handler."""
@@ -238,7 +230,7 @@ class OpenWireConnection:
         if self.state == CLOSED:
             return None
         if self.state == REFUSED:
-            return max(self._closes_at, self._now)
+            return max(self._activity.closes_at, self._now)
         return self._activity.next_check
 
     def handle_deadline(self, now: float) -> None:
@@ -247,26 +239,18 @@ class OpenWireConnection:
         if self.state == CLOSED:
             return
         if self.state == REFUSED:
-            if self._closes_at < 0.0:
-                self._closes_at = now + REFUSAL_LINGER_S
-            elif now >= self._closes_at:
+            if self._activity.has_lingered(now):
                 self._close()
             return
         if self._activity.has_to_send(now) and not self.is_streaming:
             self.outbox.write_before_gates(_KEEP_ALIVE)
-        if self._activity.is_silent(now):
-            if self.is_halted or self.outbox.is_paused:
-                return
-            if self._was_unread:
-                # Its silence counts from now on.
-                self._was_unread = False
-            else:
-                self._fail(f"nothing was heard for {self._activity.interval_s:g} s")
+        if self._activity.is_silent(now, self.is_halted or self.outbox.is_paused):
+            self._fail(f"nothing was heard for {self._activity.interval_s:g} s")
 
     def pause(self) -> None:
         """Send no deliveries until `resume`; the transport does not read, so silence means nothing."""
         self.outbox.pause()
-        self._was_unread = True
+        self._activity.is_unread = True
 
     def resume(self) -> None:
         """Send deliveries again."""

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from artemis_openwire.engine import errors
+from artemis_openwire.engine.activity import REFUSAL_LINGER_S
 from artemis_openwire.engine.codec import write_frame
 from artemis_openwire.engine.commands import (
     ConnectionControl,
@@ -16,7 +17,6 @@ from artemis_openwire.engine.commands import (
     SessionInfo,
     WireFormatInfo,
 )
-from artemis_openwire.engine.connection import REFUSAL_LINGER_S
 from artemis_openwire.engine.limits import ConnectionLimits
 from artemis_openwire.engine.negotiation import matches, offer
 from artemis_openwire.engine.structure import Structure, Throwable
