@@ -1,11 +1,12 @@
 """OpenWire side by side: this checkout compiled, ActiveMQ Classic and Apache Artemis, in one run.
 
-    python benchmarks/openwire.py [--brokers classic,artemis,compiled] [--clients lean,java] [--loads ...]
+    python benchmarks/openwire.py [--brokers classic,artemis,compiled,log] [--clients lean,java] [--loads ...]
                                   [--rounds 3] [--seconds 2] [--builds FOLDER | --python PYTHON] [--json FILE]
 
-Needs Java 17 and Maven, which fetches both partners. All brokers run through all rounds, so that Java has compiled what
-it needs; in each round every broker gets the same load, one after the other, and a ratio is formed within a round.
-`lean` is openwire_load.py, which costs little beside the broker; `java` is the genuine client (java/OpenWireLoad.java).
+`compiled` commits to LMDB, `log` to a write-ahead log. Needs Java 17 and Maven, which fetches both partners. All
+brokers run through all rounds, so that Java has compiled what it needs; in each round every broker gets the same load,
+one after the other, and a ratio is formed within a round. `lean` is openwire_load.py, which costs little beside the
+broker; `java` is the genuine client (java/OpenWireLoad.java).
 """
 
 import argparse
@@ -19,15 +20,20 @@ import tempfile
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from attrs import frozen
 from run import HERE, REPOSITORY, install, spread
 
 sys.path[:0] = [str(REPOSITORY)]
 from tests.interop.openwire import peers  # noqa: E402  the repository is no package
 
-BROKERS: Final = ("classic", "artemis", "compiled")
+PARTNERS: Final = ("classic", "artemis")
+OURS: Final = {"compiled": "false", "log": "true"}
+"""Our brokers, and what each has for `write-ahead-log`."""
+BROKERS: Final = (*PARTNERS, *OURS)
 CLIENTS: Final = ("lean", "java")
 START_TIMEOUT_S: Final = 120.0
 WARM_UP_S: Final = 8.0
@@ -35,18 +41,48 @@ WARM_UP_S: Final = 8.0
 FANOUT: Final = 10
 BATCH: Final = 100
 
-# Producers, consumers, whether to a topic, persistent, waiting for each answer, messages of a transaction.
-LOADS: Final[dict[str, tuple[int, int, bool, bool, bool, int]]] = {
-    "queue 1:1": (1, 1, False, False, False, 0),
-    "queue 1:1 persistent": (1, 1, False, True, True, 0),
-    "queue 1:1 persistent, async": (1, 1, False, True, False, 0),
-    "topic 1:10": (1, FANOUT, True, False, False, 0),
-    "topic 1:10 persistent": (1, FANOUT, True, True, True, 0),
-    "queue 1:1 transacted": (1, 1, False, False, False, BATCH),
-    "queue 1:1 transacted, persistent": (1, 1, False, True, False, BATCH),
+
+@frozen(kw_only=True)
+class Load:
+    """One load: a producer, and consumers of a queue or a topic."""
+
+    consumers: int = 1
+    is_topic: bool = False
+    is_subscribed: bool = False
+    """Whether each consumer of the topic has a durable subscription."""
+    is_durable: bool = False
+    is_sync: bool = False
+    """Whether each message waits for the answer to the one before, as the Java client has persistent ones do."""
+    batch: int = 0
+    """Messages of a transaction, on both sides; 0: none."""
+
+    def flags(self) -> dict[str, bool]:
+        """What is true of it."""
+        return {
+            "topic": self.is_topic,
+            "subscribed": self.is_subscribed,
+            "durable": self.is_durable,
+            "sync": self.is_sync,
+        }
+
+
+LOADS: Final = {
+    "queue 1:1": Load(),
+    "queue 1:1 persistent": Load(is_durable=True, is_sync=True),
+    "queue 1:1 persistent, async": Load(is_durable=True),
+    "topic 1:10": Load(consumers=FANOUT, is_topic=True),
+    "topic 1:10 persistent": Load(consumers=FANOUT, is_topic=True, is_durable=True, is_sync=True),
+    "topic 1:10 durable subscriptions": Load(
+        consumers=FANOUT, is_topic=True, is_subscribed=True, is_durable=True, is_sync=True
+    ),
+    "topic 1:10 durable subscriptions, async": Load(
+        consumers=FANOUT, is_topic=True, is_subscribed=True, is_durable=True
+    ),
+    "queue 1:1 transacted": Load(batch=BATCH),
+    "queue 1:1 transacted, persistent": Load(is_durable=True, batch=BATCH),
 }
 
-OURS: Final = """<?xml version="1.0" encoding="UTF-8"?>
+CONFIGURATION: Final = """<?xml version="1.0" encoding="UTF-8"?>
 <configuration xmlns="urn:activemq">
   <core xmlns="urn:activemq:core">
     <name>benchmark</name>
@@ -117,7 +153,8 @@ class Bench:
 
     def commands(self) -> dict[str, Callable[[Path, int], list[str]]]:
         """Return how each broker is started in a folder, at a port."""
-        return {"classic": self._classic, "artemis": self._artemis, "compiled": self._ours}
+        ours = {name: partial(self._ours, log) for name, log in OURS.items()}
+        return {"classic": self._classic, "artemis": self._artemis, **ours}
 
     def _java(self, program: str) -> list[str]:
         quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"
@@ -132,32 +169,31 @@ class Bench:
         create = [str(distribution / "bin" / "artemis"), "create", str(instance), "--silent", "--no-autotune", "--nio"]
         create += ["--allow-anonymous", "--user", "admin", "--password", "secret", "--no-web"]
         subprocess.run(create, check=True, stdout=subprocess.DEVNULL)
-        configuration = OURS.format(port=port, journal=NIO)
+        configuration = CONFIGURATION.format(port=port, journal=NIO)
         (instance / "etc" / "broker.xml").write_text(configuration, encoding="utf-8")
         return [str(instance / "bin" / "artemis"), "run"]
 
-    def _ours(self, folder: Path, port: int) -> list[str]:
+    def _ours(self, log: str, folder: Path, port: int) -> list[str]:
         for name in ("etc", "data"):
             (folder / name).mkdir()
-        (folder / "etc" / "broker.xml").write_text(OURS.format(port=port, journal=""), encoding="utf-8")
+        journal = f"<write-ahead-log>{log}</write-ahead-log>"
+        (folder / "etc" / "broker.xml").write_text(CONFIGURATION.format(port=port, journal=journal), encoding="utf-8")
         for file in ("artemis-users.properties", "artemis-roles.properties"):
             (folder / "etc" / file).write_text("", encoding="utf-8")
         return [str(self.python.parent / "artemis-py"), "run", str(folder)]
 
     def load(self, client: str, broker: Broker, name: str, warm_up: float, seconds: float) -> dict[str, float]:
         """Run a load once. Raises Failed."""
-        producers, consumers, is_topic, is_durable, is_sync, batch = LOADS[name]
+        load = LOADS[name]
+        flags = [flag for flag, is_set in load.flags().items() if is_set]
         if client == "java":
-            kind = "topic" if is_topic else "queue"
-            command = [*self._java("OpenWireLoad"), str(broker.port), str(broker.process.pid), kind, str(consumers)]
-            command += [str(is_durable).lower(), str(batch), str(warm_up), str(seconds)]
+            command = [*self._java("OpenWireLoad"), str(broker.port), str(broker.process.pid), str(load.consumers)]
+            command += [str(load.batch), str(warm_up), str(seconds), *flags]
         else:
             command = [str(self.python), str(HERE / "openwire_load.py"), "--port", str(broker.port)]
-            command += ["--pid", str(broker.process.pid), "--batch", str(batch)]
-            command += ["--producers", str(producers), "--consumers", str(consumers)]
-            command += ["--warm-up", str(warm_up), "--seconds", str(seconds)]
-            flags = {"--topic": is_topic, "--durable": is_durable, "--sync": is_sync}
-            command += [flag for flag, is_set in flags.items() if is_set]
+            command += ["--pid", str(broker.process.pid), "--batch", str(load.batch)]
+            command += ["--consumers", str(load.consumers), "--warm-up", str(warm_up), "--seconds", str(seconds)]
+            command += [f"--{flag}" for flag in flags]
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=120 + warm_up + seconds)
         except subprocess.TimeoutExpired as error:
@@ -169,7 +205,7 @@ class Bench:
 
 
 def measure(bench: Bench, brokers: list[Broker], client: str, name: str, rounds: int, seconds: float) -> dict[str, Any]:
-    """All rounds of one load: figures by broker, and this broker's CPU as a part of each partner's."""
+    """All rounds of one load: figures by broker, and what each of ours takes of each partner's CPU."""
     taken: dict[str, list[dict[str, float]]] = {broker.name: [] for broker in brokers}
     failures: dict[str, str] = {}
     for number in range(-1, rounds):
@@ -178,7 +214,7 @@ def measure(bench: Bench, brokers: list[Broker], client: str, name: str, rounds:
                 continue
             print(f"{client}, {name}: {broker.name}, round {number + 1} of {rounds}", file=sys.stderr, flush=True)
             try:
-                is_java = broker.name != "compiled" or client == "java"
+                is_java = broker.name in PARTNERS or client == "java"
                 warm_up = WARM_UP_S if number < 0 and is_java else 4.0 if client == "java" else 1.0
                 figures = bench.load(client, broker, name, warm_up, seconds if number >= 0 else 0.5)
             except Failed as error:
@@ -192,30 +228,32 @@ def measure(bench: Bench, brokers: list[Broker], client: str, name: str, rounds:
         if broker_name in failures or not values:
             continue
         results[broker_name] = {key: spread([each[key] for each in values]) for key in values[0]}
-        if broker_name != "compiled" and "compiled" in taken and "compiled" not in failures:
-            pairs = zip(taken["compiled"], values, strict=True)
-            results[broker_name]["ratio"] = spread([ours["cpu_us"] / theirs["cpu_us"] for ours, theirs in pairs])
+        for partner in PARTNERS if broker_name in OURS else ():
+            if partner in taken and partner not in failures:
+                pairs = zip(values, taken[partner], strict=True)
+                results[broker_name][partner] = spread([ours["cpu_us"] / theirs["cpu_us"] for ours, theirs in pairs])
     return results
 
 
 def print_results(results: dict[str, dict[str, dict[str, Any]]]) -> None:
     """Markdown."""
-    print(
-        "| client | load | broker | CPU per delivered message (µs) | client's | messages/s | this broker's CPU / its |"
-    )
-    print("| --- | --- | --- | --- | --- | --- | --- |")
+    heads = ("client", "load", "broker", "CPU per delivered message (µs)", "client's", "messages/s", *PARTNERS)
+    print(f"| {' | '.join(heads)} |")
+    print("| --- " * len(heads) + "|")
     for client, loads in results.items():
         for load, brokers in loads.items():
             for name, values in brokers.items():
                 row = f"| {client} | {load} | {name} |"
                 if "failure" in values:
-                    print(f"{row} failed: {values['failure']} | | | |")
+                    print(f"{row} failed: {values['failure']} | | | | |")
                     continue
-                ratio = values.get("ratio")
-                text = "" if ratio is None else f"{ratio['min']:.2f}, {ratio['median']:.2f}, {ratio['max']:.2f}"
+                ratios = [values.get(partner) for partner in PARTNERS]
+                texts = [
+                    "" if ratio is None else "{min:.2f}, {median:.2f}, {max:.2f}".format(**ratio) for ratio in ratios
+                ]
                 print(
                     f"{row} {values['cpu_us']['median']:.2f} | {values['client_us']['median']:.2f} "
-                    f"| {values['per_s']['median']:,.0f} | {text} |"
+                    f"| {values['per_s']['median']:,.0f} | {' | '.join(texts)} |"
                 )
 
 
@@ -247,9 +285,6 @@ def main() -> None:
         for client in options.clients.split(","):
             results[client] = {}
             for name in options.loads or LOADS:
-                if client == "java" and (LOADS[name][0] > 1 or "async" in name):
-                    # One producer with the defaults of the client.
-                    continue
                 results[client][name] = measure(bench, brokers, client, name, options.rounds, options.seconds)
                 if options.json:
                     # After each load: a run takes long.

@@ -3,8 +3,9 @@
 Works on blocks: messages of one size are written from a template in which only the numbers are patched, column by
 column; deliveries are read as runs of frames of one size, and acknowledged by columns too. One process plays all
 clients, each over a connection of its own. What is sent is what the Java client sends with its defaults: an
-acknowledgement for each message (in a transaction one for the batch), a prefetch of 1,000 on queues and 32,766 on
-topics; `--sync` waits for the answer to each message, as that client does with persistent ones.
+acknowledgement for each message (in a transaction one for the batch), a prefetch of 1,000 on queues, 32,766 on topics
+and 100 of a durable subscription; `--sync` waits for the answer to each message, as that client does with persistent
+ones.
 
 Verified: nothing but the expected commands comes; in the end every consumer has got every message; with one producer
 also their order.
@@ -34,6 +35,8 @@ from artemis_openwire.engine.commands import (
     ConsumerInfo,
     ExceptionResponse,
     ProducerInfo,
+    RemoveInfo,
+    RemoveSubscriptionInfo,
     Response,
     SessionInfo,
     TransactionInfo,
@@ -59,6 +62,7 @@ GATHER_S: Final = 0.0005
 READ_BYTES: Final = 1024 * 1024
 QUEUE_PREFETCH: Final = 1000
 TOPIC_PREFETCH: Final = 32_766
+SUBSCRIPTION_PREFETCH: Final = 100
 BEGIN: Final = 0
 COMMIT: Final = 2
 MARK: Final = 0x0123456789ABCDEF
@@ -319,7 +323,16 @@ class Consumer(Link):
             self.transaction(MARK) if self.batch else None,
         )
         prefetch = TOPIC_PREFETCH if options.topic else QUEUE_PREFETCH
-        self.done(ConsumerInfo(consumer_id=consumer, destination=destination, prefetch_size=prefetch))
+        self._subscription: Final = "load" if options.subscribed else None
+        self.done(
+            ConsumerInfo(
+                consumer_id=consumer,
+                destination=destination,
+                prefetch_size=SUBSCRIPTION_PREFETCH if options.subscribed else prefetch,
+                subscription_name=self._subscription,
+            )
+        )
+        self._id: Final = consumer
         self.start()
 
     @property
@@ -391,6 +404,20 @@ class Consumer(Link):
     def take_answers(self, count: int) -> None:
         self._batches.is_open = False
         self.commit(False)
+
+    def close(self) -> None:
+        if self._subscription is not None:
+            self.socket.setblocking(True)
+            self.socket.sendall(self.waiting)
+            self.engine.request(RemoveInfo(object_id=self._id))
+            self.engine.request(
+                RemoveSubscriptionInfo(
+                    connection_id=ConnectionId(value=self.name),
+                    subscription_name=self._subscription,
+                    client_id=self.name,
+                )
+            )
+        super().close()
 
 
 def cpu_s(pid: int) -> float:
@@ -490,6 +517,7 @@ def main() -> int:
     parser.add_argument("--producers", type=int, default=1)
     parser.add_argument("--consumers", type=int, default=1)
     parser.add_argument("--topic", action="store_true", help="every consumer gets every message")
+    parser.add_argument("--subscribed", action="store_true", help="each consumer has a durable subscription")
     parser.add_argument("--durable", action="store_true", help="persistent messages")
     parser.add_argument("--sync", action="store_true", help="each message waits for the answer to the one before")
     parser.add_argument("--batch", type=int, default=0, help="messages of a transaction, on both sides; 0: none")

@@ -1,7 +1,9 @@
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
+import java.util.Set;
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicLong;
@@ -13,16 +15,20 @@ import javax.jms.Destination;
 import javax.jms.MessageConsumer;
 import javax.jms.MessageProducer;
 import javax.jms.Session;
+import javax.jms.Topic;
 import org.apache.activemq.ActiveMQConnectionFactory;
 
 /**
  * The client of ActiveMQ with its defaults as load: one producer, and consumers that count.
  *
- * <p>Arguments: port, process of the broker, queue or topic, consumers, true for persistent messages, messages of a
- * transaction (0: none), seconds to warm up, seconds to measure. Prints one line of JSON, as openwire_load.py does.
- * Every consumer checks that the producer's messages come once and in order.
+ * <p>Arguments: port, process of the broker, consumers, messages of a transaction (0: none), seconds to warm up, seconds
+ * to measure, and any of `topic`, `subscribed` (each consumer has a durable subscription), `durable` (messages are
+ * persistent) and `sync` (the client's default for persistent messages; without it they are sent as `useAsyncSend` has
+ * it). Prints one line of JSON, as openwire_load.py does. Every consumer checks that the producer's messages come once
+ * and in order.
  */
 public final class OpenWireLoad {
+    private static final String SUBSCRIPTION = "load";
     private static final int AHEAD = 2000;
     private static final double NANOS = 1e9;
     private static final int TICKS_A_SECOND = 100;
@@ -43,43 +49,49 @@ public final class OpenWireLoad {
     }
 
     public static void main(String[] arguments) throws Exception {
-        int consumers = Integer.parseInt(arguments[3]);
-        new OpenWireLoad(consumers, Integer.parseInt(arguments[5])).run(arguments);
+        int consumers = Integer.parseInt(arguments[2]);
+        new OpenWireLoad(consumers, Integer.parseInt(arguments[3])).run(arguments);
     }
 
     private void run(String[] arguments) throws Exception {
-        ActiveMQConnectionFactory factory = new ActiveMQConnectionFactory("tcp://127.0.0.1:" + arguments[0]);
+        Set<String> flags = Set.of(Arrays.copyOfRange(arguments, 6, arguments.length));
+        String url = "tcp://127.0.0.1:" + arguments[0];
+        ActiveMQConnectionFactory factory = new ActiveMQConnectionFactory(url);
+        factory.setUseAsyncSend(!flags.contains("sync"));
         List<Connection> connections = new ArrayList<>();
         List<Thread> threads = new ArrayList<>();
         String name = "java-load-" + ProcessHandle.current().pid();
         for (int number = 0; number <= consumers; number++) {
             Connection connection = factory.createConnection();
+            connection.setClientID(name + "-" + number);
             connections.add(connection);
             boolean isTransacted = batch > 0;
             Session session = connection.createSession(
                     isTransacted, isTransacted ? Session.SESSION_TRANSACTED : Session.AUTO_ACKNOWLEDGE);
             Destination destination =
-                    arguments[2].equals("topic") ? session.createTopic(name) : session.createQueue(name);
+                    flags.contains("topic") ? session.createTopic(name) : session.createQueue(name);
             if (number < consumers) {
-                MessageConsumer consumer = session.createConsumer(destination);
+                MessageConsumer consumer = flags.contains("subscribed")
+                        ? session.createDurableSubscriber((Topic) destination, SUBSCRIPTION)
+                        : session.createConsumer(destination);
                 threads.add(new Thread(() -> guard(() -> consume(session, consumer))));
             } else {
                 MessageProducer producer = session.createProducer(destination);
-                boolean isDurable = Boolean.parseBoolean(arguments[4]);
-                producer.setDeliveryMode(isDurable ? DeliveryMode.PERSISTENT : DeliveryMode.NON_PERSISTENT);
+                producer.setDeliveryMode(
+                        flags.contains("durable") ? DeliveryMode.PERSISTENT : DeliveryMode.NON_PERSISTENT);
                 threads.add(new Thread(() -> guard(() -> produce(session, producer))));
             }
             connection.start();
         }
         threads.forEach(Thread::start);
-        Thread.sleep((long) (Double.parseDouble(arguments[6]) * 1000));
+        Thread.sleep((long) (Double.parseDouble(arguments[4]) * 1000));
         Path broker = Path.of("/proc", arguments[1], "stat");
         Path own = Path.of("/proc/self/stat");
         long start = System.nanoTime();
         long count = delivered.get();
         double cpu = cpuSeconds(broker);
         double ownCpu = cpuSeconds(own);
-        Thread.sleep((long) (Double.parseDouble(arguments[7]) * 1000));
+        Thread.sleep((long) (Double.parseDouble(arguments[5]) * 1000));
         double elapsed = (System.nanoTime() - start) / NANOS;
         cpu = cpuSeconds(broker) - cpu;
         ownCpu = cpuSeconds(own) - ownCpu;
@@ -92,10 +104,23 @@ public final class OpenWireLoad {
             System.err.println(delivered.get() + " of " + sent * consumers + " messages came: " + failure.get());
             System.exit(1);
         }
+        unsubscribe(flags, connections, url);
         System.out.printf(
                 "{\"cpu_us\": %f, \"client_us\": %f, \"per_s\": %f}%n",
                 cpu / count * 1e6, ownCpu / count * 1e6, count / elapsed);
         System.exit(0);
+    }
+
+    private void unsubscribe(Set<String> flags, List<Connection> connections, String url)
+            throws Exception {
+        for (Connection connection : connections.subList(0, flags.contains("subscribed") ? consumers : 0)) {
+            String id = connection.getClientID();
+            connection.close();
+            Connection again = new ActiveMQConnectionFactory(url).createConnection();
+            again.setClientID(id);
+            again.createSession(false, Session.AUTO_ACKNOWLEDGE).unsubscribe(SUBSCRIPTION);
+            again.close();
+        }
     }
 
     private interface Work {
