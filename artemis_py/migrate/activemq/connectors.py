@@ -41,6 +41,8 @@ _NUMBERS: Final = {
     "wireFormat.maxInactivityDurationInitalDelay": ("maxInactivityDurationInitalDelay", "OPENWIRE"),
     "wireFormat.idleTimeout": ("amqpIdleTimeout", "AMQP"),
 }
+_CLUSTER: Final = ("updateClusterClients", "updateClusterClientsOnRemove", "rebalanceClusterClients")
+"""What a connector and an acceptor call alike: what clients are told of other brokers."""
 _MILLISECONDS: Final = 1000
 
 
@@ -126,6 +128,11 @@ def _leave_out(reading: Reading, element: ForeignElement, outcome: Outcome, text
 def _read_own(reading: Reading, element: ForeignElement, acceptor: Acceptor, protocols: frozenset[str]) -> None:
     """Add what ActiveMQ does on every connector without being asked."""
     stealing = reading.flag(element, "allowLinkStealing")
+    for name in _CLUSTER:
+        if "OPENWIRE" not in protocols and name in element.attributes:
+            reading.tell(element, name, Outcome.NEEDLESS, "is about OPENWIRE")
+        elif (flag := reading.flag(element, name)) is not None:
+            acceptor.parameters[name] = str(flag).lower()
     if "OPENWIRE" in protocols:
         if reading.virtual_topics:
             acceptor.parameters[_MATCH_ALL] = ",".join(reading.virtual_topics)

@@ -19,7 +19,7 @@ _NETWORK: Final = (
     "write it by hand: brokers of this kind make a mesh, which no broker of ActiveMQ can join; "
     "`artemis-py create --clustered` shows how"
 )
-_OTHERS: Final = "clients are told of no other brokers; name all of them in their URLs: `failover:(tcp://a,tcp://b)`"
+_OTHERS: Final = "clients are told of all brokers of the mesh, at the addresses that these give for themselves"
 _CONSOLE: Final = "there is no web console and no JMX; use `artemis-py queue`, or management messages"
 
 BROKER: Final[tuple[Rule | tuple[Rule, ...], ...]] = (
@@ -70,12 +70,12 @@ CONNECTORS: Final[tuple[Rule | tuple[Rule, ...], ...]] = (
     kept("transportConnector.name", "`name` of the acceptor"),
     kept("transportConnector.uri", "host and port of the acceptor; its options have lines of their own"),
     kept("transportConnector.allowLinkStealing", "`openwireAllowLinkStealing`, and `allowLinkStealing` for MQTT"),
-    *dropped(
-        "transportConnector.discoveryUri transportConnector.updateClusterClients "
-        "transportConnector.rebalanceClusterClients transportConnector.updateClusterClientsOnRemove "
-        "transportConnector.updateClusterFilter",
-        _OTHERS,
+    *(
+        kept(f"transportConnector.{name}", f"`{name}`, for the brokers of a mesh")
+        for name in ("updateClusterClients", "updateClusterClientsOnRemove", "rebalanceClusterClients")
     ),
+    *dropped("transportConnector.updateClusterFilter", _OTHERS),
+    *dropped("transportConnector.discoveryUri", "brokers of a mesh find each other by a `discovery-group`, or by name"),
     *dropped(
         "transportConnector.maximumProducersAllowedPerConnection "
         "transportConnector.maximumConsumersAllowedPerConnection",

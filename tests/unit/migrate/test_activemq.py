@@ -147,6 +147,22 @@ def test_link_stealing_and_advisories(tmp_path: Path) -> None:
     assert second.parameters["allowLinkStealing"] == "false"
 
 
+def test_what_clients_are_told_of_other_brokers(tmp_path: Path) -> None:
+    result = migrate_broker(
+        tmp_path,
+        '<transportConnectors><transportConnector name="a" uri="tcp://h:1" updateClusterClients="false"'
+        ' rebalanceClusterClients="true"/><transportConnector name="b" uri="amqp://h:2"'
+        ' updateClusterClientsOnRemove="true"/></transportConnectors>',
+    )
+    first, second = result.config.acceptors
+
+    assert result.exit_code == 0
+    assert first.parameters["updateClusterClients"] == "false"
+    assert first.parameters["rebalanceClusterClients"] == "true"
+    assert "updateClusterClientsOnRemove" not in first.parameters
+    assert not any("Cluster" in name for name in second.parameters)
+
+
 # --- policies ---
 
 
