@@ -122,7 +122,7 @@ class GroupCommit:
         """Open the environment, lock its folders, and write what a log has into it. Raises StoreError."""
         environment = self._environment = Environment(self.folder, self._map_bytes, self.files.folder)
         try:
-            started = start_log(environment, self._log_settings)
+            started = start_log(environment, self._log_settings, self.files.folder)
         except (lmdb.Error, StoreError) as error:
             self._environment = None
             environment.close()

@@ -9,6 +9,10 @@ at any moment, also while batches are written here, leaves none out and writes n
     batches up to n   batches behind a gap   a file was restored from a backup   the log sets them aside, and names them
     it needs its log  no folder              somebody deleted it                 an error is logged, the start continues
     nothing           a folder of segments   the file was damaged                the folder is renamed, an error logged
+
+Where batches are lost, what was confirmed with them has used numbers that the file does not know of, and large bodies
+that nothing refers to now. So all numbers continue far above those that the file has noted, and the bodies stay, as for
+a damaged file (`salvage`). The file notes this before the log is changed: a crash finds the damage again, or the note.
 """
 
 import os
@@ -24,6 +28,7 @@ from artemis_py.logs import named_logger
 from artemis_py.store import schema
 from artemis_py.store.batch_record import Replay
 from artemis_py.store.environment import Environment, sync_folder
+from artemis_py.store.large import body_files
 from artemis_py.store.log.log import WriteAheadLog
 from artemis_py.store.log.options import LogOptions
 from artemis_py.store.log.segment import FOLDER_NAME
@@ -77,10 +82,13 @@ def read_mark(environment: Environment, transaction: lmdb.Transaction) -> Mark |
     return Mark(content[:STORE_ID_BYTES], schema.U64.unpack_from(content, STORE_ID_BYTES)[0])
 
 
-def start_log(environment: Environment, settings: LogSettings | None) -> tuple[WriteAheadLog, Mark] | None:
+def start_log(
+    environment: Environment, settings: LogSettings | None, bodies_folder: Path | None = None
+) -> tuple[WriteAheadLog, Mark] | None:
     """Write what the log has into the file, and return the log, empty, and the mark; None without `settings`.
 
-    Without settings, a log that an earlier run left is taken over and deleted. Raises StoreError, lmdb.Error.
+    Without settings, a log that an earlier run left is taken over and deleted. `bodies_folder` has the large bodies.
+    Raises StoreError, lmdb.Error.
     """
     folder = environment.folder / FOLDER_NAME
     is_there = folder.exists()
@@ -89,12 +97,14 @@ def start_log(environment: Environment, settings: LogSettings | None) -> tuple[W
         is_needed = environment.is_logged(transaction)
     if is_needed and not is_there and (mark is None or mark.number > 0):
         LOGGER.error("the write-ahead log is missing, what was only there is lost: folder=%s", folder)
+        _note_loss(environment, bodies_folder)
     if settings is None and not is_there:
         if is_needed:
             environment.apply(lambda transaction: environment.mark_logged(transaction, False))
         return None
     if mark is None:
         if is_there:
+            _note_loss(environment, bodies_folder)
             _set_aside(folder)
         mark = Mark(os.urandom(STORE_ID_BYTES), 0)
     # Before the log is made: a log whose file does not know it could not be used.
@@ -104,7 +114,7 @@ def start_log(environment: Environment, settings: LogSettings | None) -> tuple[W
     except OSError as error:
         raise StoreError(f"the write-ahead log in {folder} cannot be opened: {error}") from error
     try:
-        number = _replay(environment, log, mark)
+        number = _replay(environment, log, mark, bodies_folder)
         log.cut(number)
     except OSError as error:
         log.close()
@@ -129,6 +139,24 @@ def _write(environment: Environment, mark: Mark, number: int, is_logged: bool) -
     environment.apply(change)
 
 
+def _note_loss(environment: Environment, bodies_folder: Path | None) -> None:
+    """Note, durably, that batches are lost: numbers continue far above, and no large body is deleted."""
+    ids = [] if bodies_folder is None else [id for id, _ in body_files(bodies_folder)]
+
+    def change(transaction: lmdb.Transaction) -> None:
+        meta = environment.database(schema.META)
+        transaction.put(schema.CONTINUE_FAR, schema.seal(schema.CONTINUE_FAR, b""), db=meta)
+        value = transaction.get(schema.KEPT_BODIES, db=meta)
+        try:
+            kept_below = 1 if value is None else schema.read_number(schema.KEPT_BODIES, bytes(value))
+        except DamagedValue:
+            kept_below = 1
+        kept_below = max(kept_below, max(ids, default=0) + 1)
+        transaction.put(schema.KEPT_BODIES, schema.number_value(schema.KEPT_BODIES, kept_below), db=meta)
+
+    environment.apply(change)
+
+
 def _set_aside(folder: Path) -> None:
     """Rename the folder of a log that cannot be matched with the store. Raises StoreError."""
     number = 1
@@ -142,7 +170,7 @@ def _set_aside(folder: Path) -> None:
     LOGGER.error("the store does not know its write-ahead log any more, what was only there is lost: kept=%s", kept)
 
 
-def _replay(environment: Environment, log: WriteAheadLog, mark: Mark) -> int:
+def _replay(environment: Environment, log: WriteAheadLog, mark: Mark, bodies_folder: Path | None) -> int:
     """Write the batches behind the mark into the file; return the number of the last one. Raises StoreError."""
     done = mark.number
     count = size = found = lost = 0
@@ -165,8 +193,13 @@ def _replay(environment: Environment, log: WriteAheadLog, mark: Mark) -> int:
             lost += found
             waiting.clear()
 
+    def note_loss() -> None:
+        # After what can be applied, which has notes of numbers as well.
+        flush()
+        _note_loss(environment, bodies_folder)
+
     try:
-        for number, payload in log.read(mark.number):
+        for number, payload in log.read(mark.number, note_loss):
             done = number
             count += 1
             size += len(payload)

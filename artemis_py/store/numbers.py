@@ -1,4 +1,4 @@
-"""Numbers that must not be used twice, made again where the store's own note of them is damaged.
+"""Numbers that must not be used twice, made again where the store's own note of them is damaged or too old.
 
 What is stored shows only which numbers are certainly used. How many more were used and deleted is not known, so a
 number continues far above: a queue that uses 30,000 sequences a second reaches `FAR` after a year.
@@ -29,13 +29,16 @@ class Numbers:
         """Return the highest stored sequence of a queue; 0 if there is none."""
         return max(self.last_sequence_of(queue_id, rank) for rank in range(SCHEDULED_RANK))
 
-    def next_number(self, name: bytes) -> int:
-        """Return where the number of this name continues; see `schema.NUMBERS`."""
+    def next_number(self, name: bytes, above: int = 0) -> int:
+        """Return where the number of this name continues: far above what is stored, and above `above`.
+
+        The names are `schema.NUMBERS`.
+        """
         if name == schema.NEXT_QUEUE_ID:
-            return self._highest_queue_id() + FAR_QUEUES
+            return max(self._highest_queue_id(), above) + FAR_QUEUES
         if name == schema.NEXT_SCHEDULED:
-            return self._highest_scheduled() + FAR
-        return self._highest_message_id() + FAR
+            return max(self._highest_scheduled(), above) + FAR
+        return max(self._highest_message_id(), above) + FAR
 
     def _last(self, database: bytes, prefix: bytes = b"") -> tuple[bytes, bytes] | None:
         """Return the last key that begins with `prefix`, with its value; None if there is none."""

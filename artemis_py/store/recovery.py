@@ -6,6 +6,7 @@ There is nothing to repair: LMDB shows the last commit. Only the named cases bel
     the checksum of a value is wrong           the medium, or another program     moved to `damaged`, named in the log
     the value of a count is damaged            the same                           its references are counted again
     a number that only goes up is damaged      the same                           it continues far above those in use
+    batches of the log were lost               the same                           all numbers continue far above
     a file that no large message needs         it was not complete, not durable,  deleted, counted in the log
                                                or not deleted yet
     references of a queue that is missing      the queue's value was damaged      a queue of their own, on an address
@@ -21,6 +22,7 @@ with a wrong checksum, or whose shared part is missing, is moved to `damaged` th
 installed waits in its queue.
 """
 
+import logging
 from collections.abc import Iterator, Mapping
 from typing import Final
 
@@ -186,6 +188,9 @@ class _Recovery:
         """Limit of running numbers: those of all scheduled references are below it."""
         self._last: dict[int, int] = {}
         """Highest stored sequences, by queue id."""
+        meta = environment.database(schema.META)
+        self._is_far: bool = transaction.get(schema.CONTINUE_FAR, db=meta) is not None
+        """Whether numbers were lost that were higher than those noted."""
 
     def run(self) -> Recovered:
         self._large_bodies()
@@ -194,6 +199,9 @@ class _Recovery:
         self._numbers()
         self._counts()
         self._skip()
+        if self._is_far:
+            LOGGER.error("all numbers continue far above what is noted, because later ones were lost with the log")
+            self._transaction.delete(schema.CONTINUE_FAR, db=self._environment.database(schema.META))
         return self._found
 
     def _large_bodies(self) -> None:
@@ -274,19 +282,20 @@ class _Recovery:
         """Continue with sequences that the run before has certainly not used."""
         marks = self._environment.database(schema.MARKS)
         mark = self._number(schema.MARKS, key)
-        if mark is None or (mark == 1 and self._numbers_there.last_sequence(queue.id)):
-            mark = self._new_mark(queue)
+        if mark is None or self._is_far or (mark == 1 and self._numbers_there.last_sequence(queue.id)):
+            mark = self._new_mark(queue, mark or 1)
         queue.next_sequence = self._marks[queue.id] = mark
         queue.sequence_limit = mark + RESERVED_SEQUENCES // 2
         self._transaction.put(key, schema.number_value(key, mark + RESERVED_SEQUENCES), db=marks)
 
-    def _new_mark(self, queue: Queue) -> int:
+    def _new_mark(self, queue: Queue, noted: int) -> int:
         """Return a mark above everything the queue may have used; the gap is noted at once, so that it stays known."""
         ranges = self._skipped(queue)
         last = self._numbers_there.last_sequence(queue.id)
         start = max(ranges[-1][1] if ranges else 1, last + 1)
-        mark = start + FAR
-        LOGGER.error(
+        mark = max(start, noted) + FAR
+        LOGGER.log(
+            logging.INFO if self._is_far else logging.ERROR,
             "the sequences of a queue continue far above what was used: queue=%s last=%d next=%d",
             queue.name,
             last,
@@ -308,8 +317,8 @@ class _Recovery:
 
     def _meta_number(self, name: bytes) -> int:
         number = self._number(schema.META, name)
-        if number is None:
-            number = self._numbers_there.next_number(name)
+        if number is None or self._is_far:
+            number = self._numbers_there.next_number(name, number or 0)
             LOGGER.error("a number continues far above what was used: name=%s next=%d", name.decode(), number)
             value = schema.number_value(name, number)
             self._transaction.put(name, value, db=self._environment.database(schema.META))

@@ -10,6 +10,8 @@ named databases:
                  b"next-queue-id"     number  ids below it may be taken
                  b"next-scheduled"    number  running numbers below it may be taken
                  b"kept-bodies"       number  large bodies below it stay, even if nothing refers to them (`salvage`)
+                 b"far"               nothing; there if batches of the log were lost, until a start has had all numbers
+                                      continue far above (`log_start`)
                  b"import"            text    JSON: how far an unfinished `data import` has come; no broker starts
                  b"import-map"        text    JSON: what its names and numbers became
                  b"imported:" digest  u64     lines of a finished import; SHA-256 of its file in hexadecimal
@@ -144,6 +146,7 @@ NEXT_QUEUE_ID: Final = b"next-queue-id"
 NEXT_SCHEDULED: Final = b"next-scheduled"
 KEPT_BODIES: Final = b"kept-bodies"
 LOG: Final = b"log"
+CONTINUE_FAR: Final = b"far"
 NUMBERS: Final = (NEXT_MESSAGE_ID, NEXT_QUEUE_ID, NEXT_SCHEDULED, KEPT_BODIES)
 NODE_RECORDS: Final = "broker"
 """Space of the records that identify the broker."""

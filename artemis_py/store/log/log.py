@@ -13,7 +13,7 @@ import errno
 import os
 import shutil
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from threading import Lock
@@ -75,7 +75,7 @@ class WriteAheadLog:
         self.size_bytes = 0
         """Octets of the batches that are not cut, approximately: a segment counts until all its batches are cut."""
         self.set_aside: list[Path] = []
-        """Damaged files that `open` and `read` kept under another name."""
+        """Damaged files that `read` kept under another name."""
         self._store_id: Final[bytes] = store_id
         self._seed: Final[int] = seed_of(store_id)
         self._writer: Final[bytes] = os.urandom(ID_BYTES)
@@ -86,6 +86,8 @@ class WriteAheadLog:
         self._name = 0
         """Number in the name of the last file that was made."""
         self._found: list[Segment] = []
+        self._unreadable: list[Path] = []
+        """Files with records whose beginning is damaged."""
         self._is_read = False
         self._failure: str | None = None
         """Reason why nothing is appended any more."""
@@ -127,8 +129,7 @@ class WriteAheadLog:
             if _is_unused(path):
                 path.unlink()
             else:
-                LOGGER.error("a file of the log has no beginning that can be read, it is not applied: file=%s", path)
-                self._rename_damaged(path)
+                self._unreadable.append(path)
         # What a killed process had done to the folder is durable before anything relies on it.
         _sync_folder(self.folder)
         for segment in self._found:
@@ -141,14 +142,15 @@ class WriteAheadLog:
 
     # -- the start ---------------------------------------------------------------------------------------------
 
-    def read(self, after: int) -> Iterator[tuple[int, bytes]]:
+    def read(self, after: int, on_loss: Callable[[], None] | None = None) -> Iterator[tuple[int, bytes]]:
         """Return number and content of each batch with a number above `after`, in order, without a gap.
 
         Read it to its end before the first `append`, whose number is the next one (`last` plus 1). Have what you read
         in LMDB, synced, before that as well: where a sync had failed, the system may show what the disk has lost.
 
         A batch that was not written whole ends the log, with a warning. If newer ones follow a damaged one, they are
-        set aside with it, and named as errors. Raises OSError.
+        set aside with it, and named as errors; so are files whose beginning cannot be read. `on_loss` is called before
+        that: a caller that is killed in it finds the damage again. Raises OSError.
         """
         assert not self._is_read
         reader = LogReader(self._found, self._seed, after, sync=True)
@@ -157,8 +159,15 @@ class WriteAheadLog:
         for path in reader.passed:
             LOGGER.warning("a damaged batch of the log is not needed, the store has it: file=%s", path)
         damage = reader.damage
+        if on_loss is not None and (damage is not None or self._unreadable):
+            on_loss()
+        for path in self._unreadable:
+            LOGGER.error("a file of the log has no beginning that can be read, it is not applied: file=%s", path)
+            self._rename_damaged(path)
         if damage is not None:
             self._keep_damaged(damage)
+        elif self._unreadable:
+            _sync_folder(self.folder)
         if self._found and self._found[-1].is_torn:
             template = "the log ends before a batch that was not written whole: file=%s offset=%d batch=%d"
             LOGGER.warning(template, self._found[-1].path, self._found[-1].end, self.last + 1)
