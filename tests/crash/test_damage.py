@@ -9,6 +9,7 @@ from proton import Delivery, Message
 
 from artemis_py.store.page_file import PageFile
 from artemis_py.store.structure import Walk
+from artemis_py.storetools.unfolded import wait_until_folded
 from tests.crash.plan import FRAGILE, NEWS, ONCE, RESULTS, WORK, make
 from tests.crash.processes import command_of
 from tests.crash.producers import protected
@@ -36,6 +37,8 @@ def filled(tmp_path: Path) -> Path:
             client.send(NEWS, *[make(f"n/{number}") for number in range(COUNT)], capabilities=["topic"])
             client.send(ONCE, *[protected(f"o/{number}") for number in range(COUNT)])
             client.send(RESULTS, make("r/0"))
+        # With a log, LMDB's file gets it later, and these tests damage that file.
+        wait_until_folded(folder / "data" / "journal")
     finally:
         kill(broker)
     return folder
