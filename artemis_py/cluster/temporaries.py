@@ -17,7 +17,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
-from artemis_py.cluster.announcements import SEEN_LIMIT_MS
 from artemis_py.cluster.made_names import make_name, node_in, short_id
 from artemis_py.cluster.records import AskedTemporary, ToldTemporary
 from artemis_py.core.addresses.address import Address
@@ -32,6 +31,9 @@ from artemis_py.errors import InvalidRequest, NoSuchAddress, Refusal
 if TYPE_CHECKING:
     from artemis_py.cluster.mesh import Mesh
     from artemis_py.cluster.peer import Peer
+
+ANSWER_LIMIT_MS: Final = 250
+"""Longest time that the answer to a link waits for the node of its address. Without it the link ends a little later."""
 
 MAX_REMOTES: Final = 10_000
 """Temporary addresses of other nodes that are remembered. Beyond that those are forgotten that were used first and that
@@ -177,7 +179,7 @@ class Temporaries(TemporaryNames):
         if board.fresh is self._opened and self._opened is not None:
             remote.announcement = self._opened
             now_ms = self._mesh.now_ms
-            self._mesh.timers.at(now_ms + SEEN_LIMIT_MS, lambda: self._end(remote))
+            self._mesh.timers.at(now_ms + ANSWER_LIMIT_MS, lambda: self._end(remote))
 
     def flushed(self) -> None:
         """Forget an announcement that no answer of this iteration has taken."""

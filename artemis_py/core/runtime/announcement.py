@@ -10,7 +10,7 @@ class Announcement:
         self.is_over: bool = False
         """Whether nobody need wait any more."""
         self.is_late: bool = False
-        """Whether it ended because the time was over."""
+        """Whether it ends, or has ended, although a node does not know of the change."""
         self._calls: list[Callable[[], None]] = []
 
     def when_over(self, call: Callable[[], None]) -> None:
