@@ -17,7 +17,7 @@ SMALL = 510
 
 def send(broker: BrokerProcess, address: str, bodies: list[str]) -> None:
     """Each accepted before the next."""
-    connection = BlockingConnection(broker.url, timeout=30)
+    connection = BlockingConnection(broker.url, timeout=60)
     sender = connection.create_sender(address)
     for body in bodies:
         sender.send(Message(body=body, durable=True))

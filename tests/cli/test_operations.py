@@ -58,7 +58,7 @@ def test_dead_letters_say_why_and_are_sent_back(artemis: Command, broker_process
     fill(artemis, name, 1)
     connection = BlockingConnection(broker_process.url)
     receiver = connection.create_receiver(name)
-    received: Message = receiver.receive(timeout=10)
+    received: Message = receiver.receive(timeout=60)
     assert received.body == "message 1"
     receiver.reject()
     connection.close()
@@ -88,7 +88,7 @@ def test_who_holds_messages_is_shown_and_cut_off(artemis: Command, broker_proces
     fill(artemis, name, 4)
     holder = BlockingConnection(broker_process.url)
     receiver = holder.create_receiver(name, credit=3)
-    receiver.receive(timeout=10)
+    receiver.receive(timeout=60)
     shown = artemis("queue", "show", name, "--json").json()
     (consumer,) = artemis("consumer", "list", "--queue", name, "--json").json()["consumers"]
     peers = {

@@ -38,7 +38,7 @@ ACCEPTED: Final = 2
 POISON: Final = 1
 """Kinds of acknowledgement."""
 
-TIMEOUT_S: Final = 20.0
+TIMEOUT_S: Final = 60.0
 """How long an expected event may take; nothing waits for it to pass."""
 
 

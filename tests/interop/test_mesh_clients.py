@@ -88,7 +88,7 @@ def mqtt(port: int, client_id: str, version: int) -> tuple[int, str | None]:
     client.connect("127.0.0.1", port)
     client.loop_start()
     try:
-        return answers.get(timeout=30)
+        return answers.get(timeout=60)
     finally:
         client.loop_stop()
         client.disconnect()

@@ -50,14 +50,14 @@ def text(received: Received) -> str:
 
 def test_reply_comes_back_to_the_broker_of_the_request(ports: tuple[int, int]) -> None:
     """The blocking client of Proton, as its manual has it: a link for each reply, or one without a target for all."""
-    client, server = [BlockingConnection(f"amqp://127.0.0.1:{port}", timeout=20) for port in ports]
+    client, server = [BlockingConnection(f"amqp://127.0.0.1:{port}", timeout=60) for port in ports]
     requests = client.create_sender("requests")
     replies = client.create_receiver(None, dynamic=True)
     work = server.create_receiver("requests", credit=10)
     anonymous = server.create_sender(None)
     for number in range(COUNT):
         requests.send(Message(body=f"{number}", reply_to=replies.remote_source.address))
-        request = work.receive(20)
+        request = work.receive(60)
         work.accept()
         answer = Message(body=f"re: {request.body}", address=request.reply_to, durable=number % 3 == 0)
         if number % 2:
@@ -67,7 +67,7 @@ def test_reply_comes_back_to_the_broker_of_the_request(ports: tuple[int, int]) -
             sender.send(answer)
             sender.close()
 
-        assert replies.receive(20).body == f"re: {number}"
+        assert replies.receive(60).body == f"re: {number}"
         replies.accept()
     client.close()
     server.close()
@@ -116,12 +116,12 @@ def test_mqtt_client_may_reply_to_an_amqp_client(ports: tuple[int, int], tmp_pat
             replies = client.receiver(None, dynamic=True)
             address = replies.address
             paho.publish(address, b"from MQTT", 1)
-            assert not codes.get(timeout=20).is_failure
+            assert not codes.get(timeout=60).is_failure
             assert bytes(replies.receive().body) == b"from MQTT"
 
         def is_refused() -> bool:
             paho.publish(address, b"late", 1)
-            return str(codes.get(timeout=20)) == "Topic name invalid"
+            return str(codes.get(timeout=60)) == "Topic name invalid"
 
         until(is_refused, "it was never refused")
 

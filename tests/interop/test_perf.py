@@ -83,11 +83,11 @@ def test_a_rate_is_kept(broker: BrokerProcess, name: str) -> None:
 
 def test_a_message_of_somebody_else_fails_the_run(broker: BrokerProcess, name: str) -> None:
     """What was in the queue before is neither counted nor accepted: it is still there."""
-    connection = BlockingConnection(broker.url, timeout=10)
+    connection = BlockingConnection(broker.url, timeout=60)
     connection.create_sender(name).send(Message(body="left over"))
 
     done = perf(broker.url, "--destination", f"queue://{name}", "--count", "10")
-    left = connection.create_receiver(name, credit=1).receive(timeout=10)
+    left = connection.create_receiver(name, credit=1).receive(timeout=60)
     connection.close()
     assert done.returncode == 1
     assert "must be empty" in done.stdout
@@ -96,7 +96,7 @@ def test_a_message_of_somebody_else_fails_the_run(broker: BrokerProcess, name: s
 
 def test_messages_that_never_come_fail_the_run(broker: BrokerProcess, name: str) -> None:
     """Fewer messages than were sent: exit code 1, and both numbers."""
-    connection = BlockingConnection(broker.url, timeout=10)
+    connection = BlockingConnection(broker.url, timeout=60)
     connection.create_receiver(name, credit=5)  # takes some of them away
 
     done = perf(broker.url, "--destination", f"queue://{name}", "--count", "20", "--timeout", "0.5", "--json")

@@ -15,7 +15,7 @@ import pytest
 from tests.interop.broker_process import REPOSITORY, BrokerProcess, Instance, launch, start_broker
 from tests.interop.proton.client import Client
 
-TIMEOUT_S: Final = 20.0
+TIMEOUT_S: Final = 60.0
 CERTIFICATES: Final = REPOSITORY / "tests" / "transport" / "certificates"
 ADDRESS: Final = '<address name="orders"><anycast><queue name="orders"/></anycast></address>'
 SECURITY: Final = """

@@ -112,7 +112,7 @@ async def brokers(**there: Any) -> AsyncIterator[Site]:
 
 async def until(is_true: Callable[[], object], what: str = "") -> None:
     """Wait for something that the loop will do."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not is_true():
             await asyncio.sleep(0.005)
 

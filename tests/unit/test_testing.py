@@ -41,7 +41,7 @@ def broker(shared: RunningBroker) -> RunningBroker:
 
 def send(url: str, address: str, *bodies: str, **fields: object) -> None:
     """Send messages, one after the other."""
-    connection = BlockingConnection(url, timeout=10)
+    connection = BlockingConnection(url, timeout=60)
     sender = connection.create_sender(address)
     for body in bodies:
         sender.send(Message(body=body, **fields))
@@ -50,9 +50,9 @@ def send(url: str, address: str, *bodies: str, **fields: object) -> None:
 
 def receive(url: str, address: str) -> object:
     """Receive and accept a message."""
-    connection = BlockingConnection(url, timeout=10)
+    connection = BlockingConnection(url, timeout=60)
     receiver = connection.create_receiver(address)
-    body = receiver.receive(timeout=10).body
+    body = receiver.receive(timeout=60).body
     receiver.accept()
     connection.close()
     return body
@@ -117,7 +117,7 @@ def test_a_message_expires_when_the_clock_is_moved(broker: RunningBroker) -> Non
 
 def test_a_reminder_in_24_hours_comes_at_once(broker: RunningBroker) -> None:
     """A delivery delay, with a consumer that waits for it."""
-    connection = BlockingConnection(broker.url(), timeout=10)
+    connection = BlockingConnection(broker.url(), timeout=60)
     receiver = connection.create_receiver("reminders", credit=1)
     sender = connection.create_sender("reminders")
     begin = time.monotonic()
@@ -128,7 +128,7 @@ def test_a_reminder_in_24_hours_comes_at_once(broker: RunningBroker) -> None:
     assert broker.queue("reminders").scheduled == 1
     broker.clock.advance(1)
 
-    assert receiver.receive(timeout=10).body == "call back"
+    assert receiver.receive(timeout=60).body == "call back"
     assert time.monotonic() - begin < 60
     connection.close()
 
@@ -141,7 +141,7 @@ def test_a_clock_does_not_go_back(broker: RunningBroker) -> None:
 
 def test_the_nth_message_is_refused(broker: RunningBroker) -> None:
     """And no other one."""
-    connection = BlockingConnection(broker.url(), timeout=10)
+    connection = BlockingConnection(broker.url(), timeout=60)
     sender = connection.create_sender("orders")
     with broker.faults.refuse("orders", nth=2, refusal=LimitExceeded("the shop is full")) as fault:
         sender.send(Message(body="1"))
@@ -164,36 +164,36 @@ def test_messages_are_counted_from_one(broker: RunningBroker) -> None:
 def test_consumers_are_ended(broker: RunningBroker) -> None:
     """What they had returns to the queue."""
     send(broker.url(), "orders", "one")
-    connection = BlockingConnection(broker.url(), timeout=10)
+    connection = BlockingConnection(broker.url(), timeout=60)
     receiver = connection.create_receiver("orders", credit=1)
-    assert receiver.receive(timeout=10).body == "one"
+    assert receiver.receive(timeout=60).body == "one"
 
     assert broker.faults.end_consumers("orders", "by the script") == 1
 
     with pytest.raises(LinkDetached, match=r"resource-deleted.*by the script"):
-        receiver.receive(timeout=10)
+        receiver.receive(timeout=60)
     connection.close()
     assert [message.body for message in broker.queue("orders").peek()] == ["one"]
 
 
 def test_consumers_are_ended_with_a_condition(broker: RunningBroker) -> None:
     """A client acts on conditions: it attaches again after one, and gives up after another."""
-    connection = BlockingConnection(broker.url(), timeout=10)
+    connection = BlockingConnection(broker.url(), timeout=60)
     receiver = connection.create_receiver("orders", credit=1)
 
     assert broker.faults.end_consumers("orders", "moved elsewhere", "amqp:link:detach-forced") == 1
 
     with pytest.raises(LinkDetached, match=r"amqp:link:detach-forced.*moved elsewhere"):
-        receiver.receive(timeout=10)
+        receiver.receive(timeout=60)
     again = connection.create_receiver("orders", credit=1)
     send(broker.url(), "orders", "one")
-    assert again.receive(timeout=10).body == "one"
+    assert again.receive(timeout=60).body == "one"
     connection.close()
 
 
 def test_a_lost_answer_leaves_the_message(broker: RunningBroker) -> None:
     """The client does not know, and sends again: a duplicate that it has to deal with."""
-    connection = BlockingConnection(broker.network.url("amqp"), timeout=10)
+    connection = BlockingConnection(broker.network.url("amqp"), timeout=60)
     sender = connection.create_sender("orders")
     failures: list[Exception] = []
 
@@ -218,7 +218,7 @@ def test_a_network_is_down(broker: RunningBroker) -> None:
     """New connections fail until it is up again."""
     url = broker.network.url("amqp")
     with broker.network.down(), pytest.raises(ConnectionException):
-        BlockingConnection(url, timeout=10)
+        BlockingConnection(url, timeout=60)
 
     send(url, "orders", "one")
     assert broker.queue("orders").count == 1
@@ -243,7 +243,7 @@ def test_a_stalled_disk_confirms_nothing() -> None:
     """Until it goes on."""
     with running_broker(persistent=True) as broker:
         send(broker.url(), "orders", "first", durable=True)
-        connection = BlockingConnection(broker.url(), timeout=10)
+        connection = BlockingConnection(broker.url(), timeout=60)
         sender = connection.create_sender("orders")
         sent = threading.Event()
 

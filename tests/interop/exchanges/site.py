@@ -17,7 +17,7 @@ from proton.reactor import LinkOption
 from tests.interop.kinds.site import Site, text
 from tests.interop.proton.client import Client, Refused, Sender
 
-TIMEOUT_S: Final = 20
+TIMEOUT_S: Final = 60
 OUTCOMES: Final = {Delivery.ACCEPTED: "accepted", Delivery.RELEASED: "released", Delivery.MODIFIED: "modified"}
 REFUSED: Final = "refused"
 Arguments = Mapping[str, object]

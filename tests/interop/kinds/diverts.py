@@ -11,7 +11,7 @@ from tests.interop.proton.client import Refused
 
 TYPES: Final = ("STRIP", "PASS", "ANYCAST", "MULTICAST")
 EXCLUSIVE: Final = "<exclusive>true</exclusive>"
-_NO_ANSWER_S: Final = 2.0
+_NO_ANSWER_S: Final = 10.0
 """Until a broker that follows a circle of diverts is given up."""
 ADD_PROPERTIES: Final = "add-properties"
 """Transformer that adds properties, by the name that this broker has for it."""

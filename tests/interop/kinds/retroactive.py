@@ -18,7 +18,7 @@ TOPICS: Final = (
     *("restart", "raised", "published", "lowered", "new", "removed", "wild.a", "ring"),
 )
 _KEPT: Final = 3
-_NOTHING_S: Final = 3.0
+_NOTHING_S: Final = 30.0
 """Until a broker that loses messages is given up; one that does not has sent them long before."""
 
 

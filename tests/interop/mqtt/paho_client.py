@@ -13,7 +13,7 @@ from paho.mqtt.subscribeoptions import SubscribeOptions
 
 from tests.interop.mqtt.server import HOST, MqttServer
 
-TIMEOUT_S: Final = 20.0
+TIMEOUT_S: Final = 60.0
 
 
 class Refused(Exception):

@@ -17,7 +17,7 @@ VERSIONS: Final = (ProtocolVersion.V31, ProtocolVersion.V311, ProtocolVersion.V5
 BOTH: Final = pytest.mark.parametrize(
     ("version", "transport"), list(product(VERSIONS, ("tcp", "websockets"))), ids=lambda value: str(value)
 )
-TIMEOUT_S: Final = 20.0
+TIMEOUT_S: Final = 60.0
 
 
 def client_of(server: MqttServer, name: str, transport: str = "tcp", **options: Any) -> Client:

@@ -9,7 +9,7 @@ import pytest
 from tests.interop.mqtt.raw import opened
 from tests.interop.mqtt.server import HOST, MqttServer
 
-TIMEOUT_S: Final = 30.0
+TIMEOUT_S: Final = 60.0
 VERSIONS: Final = {"mqttv31": 3, "mqttv311": 4, "mqttv5": 5}
 
 pytestmark = pytest.mark.skipif(

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-TIMEOUT_S: Final = 30.0
+TIMEOUT_S: Final = 60.0
 INTERVAL_S: Final = 0.05
 
 

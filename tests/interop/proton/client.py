@@ -25,7 +25,7 @@ from proton import (
 from proton.reactor import Container, LinkOption
 from proton.utils import BlockingConnection
 
-TIMEOUT_S: Final = 20.0
+TIMEOUT_S: Final = 60.0
 """How long an expected event may take; nothing waits for it to pass."""
 
 SELECTOR_CODE: Final = ulong(0x468C00000004)

@@ -14,7 +14,7 @@ from tests.interop.broker_process import BrokerProcess
 
 AMQP: Final = b"AMQP\x00\x01\x00\x00"
 SASL: Final = b"AMQP\x03\x01\x00\x00"
-TIMEOUT_S: Final = 20.0
+TIMEOUT_S: Final = 60.0
 
 OPEN, BEGIN, ATTACH, FLOW, TRANSFER, DISPOSITION, DETACH, END, CLOSE = range(0x10, 0x19)
 

@@ -8,7 +8,7 @@ from tests.interop.broker_process import BrokerProcess
 
 pytestmark = pytest.mark.each_build
 
-TIMEOUT_S = 20.0
+TIMEOUT_S = 60.0
 
 
 def test_send_and_receive(broker: BrokerProcess, name: str) -> None:

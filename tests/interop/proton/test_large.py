@@ -15,7 +15,7 @@ from tests.interop.proton.client import Client, Refused
 from tests.interop.proton.test_transactions import Coordinator, post
 
 THRESHOLD = 102_400
-WAIT_S = 20.0
+WAIT_S = 60.0
 
 
 def body_of(size: int) -> bytes:

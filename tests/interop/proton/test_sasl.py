@@ -43,7 +43,7 @@ MECHANISMS, INIT, CHALLENGE, RESPONSE, OUTCOME = range(0x40, 0x45)
 OK, AUTH = 0, 1
 SCRAM: Final = "SCRAM-SHA-256"
 NONCE: Final = "rOprNGfwEbeRWgbNEkqO"
-TIMEOUT_S: Final = 20.0
+TIMEOUT_S: Final = 60.0
 
 
 @pytest.fixture(scope="module")
