@@ -39,7 +39,7 @@ class Arrivals:
         if not envelope.queue:
             if lane is Lane.HANDOVER:
                 raise ProtocolError("a message that is handed over names no queue")
-            if self._mesh.temporaries.is_own(envelope.address) or self._may_bring(peer, envelope.address):
+            if self._mesh.temporaries.is_reply(envelope.message) or self._may_bring(peer, envelope.address):
                 return self._take_copy(envelope)
             return None
         if not self._mesh.is_shared(envelope.address, envelope.queue):
@@ -98,7 +98,7 @@ class Arrivals:
 
     def _give_to_subscriptions(self, message: Message) -> Address | None:
         mesh, domain = self._mesh, self._domain
-        if mesh.temporaries.is_own(message.address):
+        if mesh.temporaries.is_reply(message):
             return mesh.temporaries.take(message)
         queues = mesh.interests.queues_for(message)
         if not queues:

@@ -63,6 +63,14 @@ class NotRetained(Event):
 
 
 @frozen
+class NamesNotTold(Event):
+    """Clients here have more temporary addresses, under names that they chose, than other brokers are told of."""
+
+    cluster: str
+    limit: int
+
+
+@frozen
 class TakenAside(Event):
     """A message from another broker could not be put into its queue, and went to the dead-letter address."""
 

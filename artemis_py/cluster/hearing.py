@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from artemis_py.cluster.records import (
     AskedRetained,
     AskedTemporary,
+    ChosenName,
     Demand,
     Digest,
     Ended,
@@ -72,6 +73,7 @@ class Hearing:
         match record:
             case SnapshotBegin():
                 self._remotes.begin()
+                mesh.chosen_names.begin(self._peer.node_id)
             case SnapshotEnd(count, digest):
                 self._sweep()
                 self._compare(count, digest)
@@ -107,6 +109,9 @@ class Hearing:
                 mesh.temporaries.asked(self._peer, address)
             case ToldTemporary():
                 mesh.temporaries.told(self._peer, record)
+            case ChosenName():
+                mesh.chosen_names.learn(self._peer, record)
+                self._peer.news_came()
             case AskedRetained(question):
                 mesh.retained.asked_for_all(self._peer, question)
             case ToldRetained(question, copies):
@@ -139,6 +144,7 @@ class Hearing:
         for interest in self._remotes.sweep_interests():
             mesh.elsewhere.forget(node_id, interest)
         mesh.elsewhere.sweep(node_id, self._remotes.interests)
+        mesh.chosen_names.sweep(node_id)
         mesh.shells.sweep(node_id, self._remotes)
 
     def _learn_interest(self, record: Interest) -> None:

@@ -23,7 +23,10 @@ RETAINED: Final = "retained"
 RETAINED_ASKED: Final = "retained-asked"
 """Feature of a broker that says when it has told what is retained (`newcomers`)."""
 
-FEATURES: Final = (COPIES, OFFERS, BULK, RETAINED, RETAINED_ASKED)
+CHOSEN_NAMES: Final = "chosen-names"
+"""Feature of a broker that is told of temporary addresses whose names clients have chosen (`chosen_names`)."""
+
+FEATURES: Final = (COPIES, OFFERS, BULK, RETAINED, RETAINED_ASKED, CHOSEN_NAMES)
 """Features of this broker."""
 
 MAX_NAME_CHARS: Final = 1000

@@ -13,6 +13,7 @@ from uuid import UUID
 from artemis_py.cluster.announcements import Announcements
 from artemis_py.cluster.arrivals import Arrivals
 from artemis_py.cluster.channels import Channels
+from artemis_py.cluster.chosen_names import ChosenNames
 from artemis_py.cluster.departures import Departures
 from artemis_py.cluster.duplicate_ids import DuplicateIds
 from artemis_py.cluster.elsewhere import Elsewhere
@@ -105,6 +106,7 @@ class Mesh(TurnListener, Companion):
         self.elsewhere: Final = Elsewhere(self)
         self.shells: Final = Shells(self)
         self.announcements: Final = Announcements(self)
+        self.chosen_names: Final = ChosenNames(self)
         self.temporaries: Final = Temporaries(self)
         self.duplicate_ids: Final = DuplicateIds(domain)
         self.newcomers: Final = Newcomers(self)
@@ -325,6 +327,7 @@ class Mesh(TurnListener, Companion):
         self.loads.pop(node_id, None)
         self.elsewhere.forget_peer(node_id)
         self.shells.forget_node(node_id)
+        self.chosen_names.forget_node(node_id)
         forward = self.forward_to(node_id)
         waiting = forward.waiting_count
         forward.give_back(is_forgotten=True)

@@ -15,6 +15,7 @@ from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from artemis_py.cluster.chosen_names import OwnName
 from artemis_py.cluster.envelope import decode_envelope
 from artemis_py.cluster.hearing import Hearing
 from artemis_py.cluster.hello import BULK, COPIES, Hello, read_hello
@@ -29,6 +30,7 @@ from artemis_py.cluster.records import (
     BulkChannel,
     BulkRecord,
     Channel,
+    ChosenName,
     Closed,
     CopyChannel,
     Ended,
@@ -221,7 +223,8 @@ class Peer:
         self.say(SnapshotBegin())
         for record in self.mesh.departures.introduction(self):
             self.say(record)
-        self.telling.begin(list(self.mesh.locals()), list(self.mesh.interests.announced()))
+        mesh = self.mesh
+        self.telling.begin(list(mesh.locals()), list(mesh.interests.announced()), mesh.chosen_names.own())
         for ended in self.mesh.shells.ended():
             self.tell(ended)
         self.mesh.mark(self)
@@ -433,7 +436,7 @@ class Peer:
         if self.state in (PeerState.SYNCING, PeerState.UP):
             if self.telling.compose(records):
                 self._is_synced[0] = True
-        has_news = any(isinstance(each, Interest | SharedInstance) for each in records[count:])
+        has_news = any(isinstance(each, Interest | SharedInstance | ChosenName) for each in records[count:])
         if records:
             self._spoke_ms = self.mesh.now_ms
             self._told += 1
@@ -453,10 +456,10 @@ class Peer:
         if self.state in (PeerState.SYNCING, PeerState.UP) and (self.has_copies or not isinstance(record, Ended)):
             self.say(record)
 
-    def tell_later(self, local: LocalQueue | Announced) -> None:
-        """Tell about a queue, or about subscriptions, at the end of this iteration."""
+    def tell_later(self, changed: LocalQueue | Announced | OwnName) -> None:
+        """Tell about a queue, subscriptions, or a name, at the end of this iteration."""
         if self.state in (PeerState.SYNCING, PeerState.UP):
-            self.telling.add(local)
+            self.telling.add(changed)
             self.mesh.mark(self)
 
     # -- the end -----------------------------------------------------------------------------------------------

@@ -285,6 +285,19 @@ class ToldRetained(Record):
 
 
 @frozen
+class ChosenName(Record):
+    """A client of the sender has made a temporary address under a name of its own choice (1), or it is gone (0)."""
+
+    number: ClassVar[int] = 39
+    address: str
+    is_queue: int
+    """Whether it is a queue (1) or a topic (0)."""
+    user: str
+    """User of the client; empty: it has none."""
+    is_there: int
+
+
+@frozen
 class Ended(Record):
     """A shared subscription was ended by a client of the sender, or of another node; `ended_ms` is when."""
 

@@ -34,6 +34,8 @@ COPY: Final = "mesh-copy"
 """Property of a copy that waits for another node: the nodes that it is for, separated by commas."""
 DURABLE: Final = "mesh-durable"
 """Property of a copy of a durable message that only subscriptions which are not durable want."""
+REPLY: Final = "mesh-reply"
+"""Property of a copy that is for a temporary address whose name does not say so."""
 DUE: Final = "mesh-due"
 """Property of a copy: delivery time of its message, which counts where the copy arrives."""
 

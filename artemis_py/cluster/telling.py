@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Final
 
+from artemis_py.cluster.chosen_names import OwnName
 from artemis_py.cluster.grants import Told
 from artemis_py.cluster.interests import Announced
 from artemis_py.cluster.local_queue import LocalQueue
@@ -28,14 +29,14 @@ class Telling:
         """Queues of which the peer knows that they have consumers."""
         self._told: dict[LocalQueue, Told] = {}
         """What the peer knows of each queue."""
-        self._untold: Final[dict[int, LocalQueue | Announced]] = {}
-        """Queues and subscriptions that have changed, by id."""
-        self._rest: Iterator[LocalQueue | Announced] | None = None
+        self._untold: Final[dict[int, LocalQueue | Announced | OwnName]] = {}
+        """Queues, subscriptions and names that have changed, by id."""
+        self._rest: Iterator[LocalQueue | Announced | OwnName] | None = None
         """What of a snapshot the peer is still to be told."""
         self._digest: int = 0
         self._count: int = 0
 
-    def begin(self, queues: list[LocalQueue], interests: list[Announced]) -> None:
+    def begin(self, queues: list[LocalQueue], interests: list[Announced], names: list[OwnName]) -> None:
         """Tell everything, from the beginning."""
         self.is_snapshot = True
         self._count = self._digest = 0
@@ -43,10 +44,10 @@ class Telling:
             told.instance = None
         for announced in interests:
             announced.told.pop(self._peer, None)
-        self._rest = chain(queues, interests)
+        self._rest = chain(queues, interests, names)
 
-    def add(self, changed: LocalQueue | Announced) -> None:
-        """Tell about a queue, or about subscriptions, at the end of this iteration."""
+    def add(self, changed: LocalQueue | Announced | OwnName) -> None:
+        """Tell about a queue, subscriptions, or a name, at the end of this iteration."""
         self._untold[changed.id] = changed
 
     def clear(self) -> None:
@@ -79,6 +80,10 @@ class Telling:
         for changed in batch:
             if isinstance(changed, Announced):
                 self.tell_interest(records, changed)
+            elif isinstance(changed, OwnName):
+                record = changed.record_for(self._peer)
+                if record is not None:
+                    records.append(record)
             else:
                 self.tell(records, changed)
         if not self.is_snapshot or self._untold or self._rest is not None:

@@ -1,12 +1,14 @@
 """Temporary addresses of clients at other nodes, and who sends to those of this node.
 
-Nothing is told of a temporary address, because its name says where it is (`made_names`). A node whose client sends to
-one asks its node, and is told when the address is gone:
+Nothing is told of a temporary address whose name says where it is (`made_names`). A node whose client sends to one asks
+its node, and is told when the address is gone:
 
     client ─► node B ── asks for X ─────────────► node A, which made the name X
                      ◄─ X is there, or is gone ──
                      ── copies for X ───────────► queue X ─► requester
                      ◄─ X is gone ───────────────  when it is deleted
+
+If the client has chosen the name, nodes have been told of it before (`chosen_names`).
 
 A message for X waits for its node as copies for subscriptions do, and goes to it on the same lane. So it is confirmed
 to the sender when this node has it, and neither a break of the connection nor a crash of this node loses it if it is
@@ -17,8 +19,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
+from artemis_py.cluster.chosen_names import ChosenNames
 from artemis_py.cluster.made_names import make_name, node_in, short_id
 from artemis_py.cluster.records import AskedTemporary, ToldTemporary
+from artemis_py.cluster.strict import REPLY
 from artemis_py.core.addresses.address import Address
 from artemis_py.core.messages.message import Message
 from artemis_py.core.names.routing_type import RoutingType
@@ -45,12 +49,14 @@ _BOTH: Final = frozenset((RoutingType.ANYCAST, RoutingType.MULTICAST))
 class RemoteTemporary(RemoteAddress):
     """A temporary address of another node."""
 
-    def __init__(self, mesh: "Mesh", name: str, node_id: str) -> None:
+    def __init__(self, mesh: "Mesh", name: str, node_id: str, is_chosen: bool) -> None:
         domain = mesh.domain
         settings = domain.settings.resolve(name)
         address = Address(name, _BOTH, settings, domain.account, temporary=True)
         super().__init__(f"replies to {name}", address, RoutingType.MULTICAST)
-        self.node_id: Final = node_id
+        self.node_id: str = node_id
+        self.is_chosen: Final = is_chosen
+        """Whether the client chose its name."""
         self.announcement: Announcement | None = None
         """What the answers to clients wait for that were the first to send there."""
         self.calls: Final[dict[Callable[[str], None], None]] = {}
@@ -72,6 +78,8 @@ class RemoteTemporary(RemoteAddress):
             # A transaction has ended after the address.
             self._mesh.domain.discards.add(self.address.name, "the temporary address is gone")
         else:
+            if self.is_chosen:
+                message.set_extra(REPLY, 1)
             self._mesh.forward_to(self.node_id).put_copy(message, (self.node_id,), message.durable)
 
     def when_gone(self, call: Callable[[str], None]) -> None:
@@ -83,15 +91,21 @@ class RemoteTemporary(RemoteAddress):
         self.calls.pop(call, None)
 
 
-class _Removals(Companion):
-    """Hears of addresses that are deleted."""
+class _Changes(Companion):
+    """Hears of addresses that are created and deleted."""
 
-    def __init__(self, temporaries: "Temporaries") -> None:
+    def __init__(self, temporaries: "Temporaries", chosen_names: ChosenNames) -> None:
         self._temporaries: Final = temporaries
+        self._chosen_names: Final = chosen_names
+
+    def address_added(self, address: Address) -> None:
+        """Tell peers of a name that a client has chosen."""
+        self._chosen_names.address_added(address)
 
     def address_removed(self, address: Address) -> None:
-        """Tell peers whose clients send there."""
+        """Tell peers whose clients may send there."""
         self._temporaries.address_removed(address)
+        self._chosen_names.address_removed(address)
 
 
 class Temporaries(TemporaryNames):
@@ -114,7 +128,7 @@ class Temporaries(TemporaryNames):
     def install(self) -> None:
         """Have this broker make such names, and hear of temporary addresses that are deleted."""
         self._mesh.domain.temporary_names = self
-        self._mesh.domain.companions.append(_Removals(self))
+        self._mesh.domain.companions.append(_Changes(self, self._mesh.chosen_names))
 
     # -- names ---------------------------------------------------------------------------------------------------
 
@@ -128,16 +142,30 @@ class Temporaries(TemporaryNames):
         if short:
             what = "is gone" if short == self._own else "belongs to a client of another broker"
             raise NoSuchAddress(f"temporary address '{name}' {what}")
+        self._mesh.chosen_names.check_unused(name)
+
+    def check_free(self, name: str, user: str | None) -> None:
+        """Raise AddressExists for a name that a client of another user has chosen at another node."""
+        self._mesh.chosen_names.check_free(name, user)
 
     def find(self, name: str) -> RemoteTemporary | None:
         """Return the address of this name if another member has made it; it may be gone."""
         found = self._remotes.get(name)
-        if found is None:
-            short = node_in(name)
-            node_id = self._member(short) if short and short != self._own else ""
-            if node_id:
-                found = self._add(name, node_id)
-        return found
+        if found is not None:
+            return found
+        short = node_in(name)
+        if short:
+            node_id = self._member(short) if short != self._own else ""
+            return self._ask(name, node_id) if node_id else None
+        chosen_names = self._mesh.chosen_names
+        node_id = chosen_names.holder(name)
+        if node_id:
+            return self._add(RemoteTemporary(self._mesh, name, node_id, is_chosen=True))
+        if not chosen_names.is_gone(name):
+            return None
+        gone = RemoteTemporary(self._mesh, name, "", is_chosen=True)
+        gone.address.is_deleted = True
+        return gone
 
     def _member(self, short: bytes) -> str:
         """Return the id of the member with this short id; empty if there is none."""
@@ -156,11 +184,16 @@ class Temporaries(TemporaryNames):
 
     # -- addresses of other nodes --------------------------------------------------------------------------------
 
-    def _add(self, name: str, node_id: str) -> RemoteTemporary:
+    def _add(self, remote: RemoteTemporary) -> RemoteTemporary:
         if len(self._remotes) >= MAX_REMOTES:
             for other in [each for each in self._remotes.values() if not each.calls][: MAX_REMOTES // 10]:
                 self._forget(other)
-        found = self._remotes[name] = RemoteTemporary(self._mesh, name, node_id)
+        self._remotes[remote.address.name] = remote
+        return remote
+
+    def _ask(self, name: str, node_id: str) -> RemoteTemporary:
+        """Ask a node whether it has an address."""
+        found = self._add(RemoteTemporary(self._mesh, name, node_id, is_chosen=False))
         peer = self._mesh.peers.get(node_id)
         if peer is not None and peer.is_taking:
             peer.say(AskedTemporary(name))
@@ -197,21 +230,42 @@ class Temporaries(TemporaryNames):
     def told(self, peer: "Peer", record: ToldTemporary) -> None:
         """Note whether an address of a peer is there; links to one that is gone end."""
         remote = self._remotes.get(record.address)
-        if remote is None or remote.node_id != peer.node_id:
+        if remote is None or remote.node_id != peer.node_id or remote.is_chosen:
             return
-        if not record.is_there and not remote.address.is_deleted:
+        if not record.is_there:
+            self._gone(remote)
+        self._end(remote)
+
+    def _gone(self, remote: RemoteTemporary) -> None:
+        """End the links to an address."""
+        if not remote.address.is_deleted:
             remote.address.is_deleted = True
             calls = list(remote.calls)
             remote.calls.clear()
             for call in calls:
                 call("its client has left, or has deleted it")
-        self._end(remote)
+
+    def holder_changed(self, name: str, node_id: str) -> None:
+        """Note which node has an address of a name that its client chose; empty: none has."""
+        remote = self._remotes.get(name)
+        if remote is None:
+            return
+        if node_id:
+            remote.node_id = node_id
+            remote.address.is_deleted = False
+        else:
+            self._gone(remote)
 
     # -- addresses of this node ----------------------------------------------------------------------------------
 
     def is_own(self, name: str) -> bool:
         """Tell whether this node has made a name."""
         return node_in(name) == self._own
+
+    def is_reply(self, message: Message) -> bool:
+        """Tell whether a copy that a peer has sent is for a temporary address of this node."""
+        extra = message.extra
+        return (extra is not None and REPLY in extra) or self.is_own(message.address)
 
     def asked(self, peer: "Peer", name: str) -> None:
         """Tell a peer whether an address is there, and when it is gone."""
@@ -232,7 +286,9 @@ class Temporaries(TemporaryNames):
         address = domain.addresses.get(name)
         # The type that its sender meant is that of the address.
         message.routing_type = NO_TYPE
-        if address is None:
+        if message.extra is not None:
+            message.extra.pop(REPLY, None)
+        if address is None or not address.temporary:
             gone = Address(name, _BOTH, domain.settings.resolve(name), domain.account, temporary=True)
             message.origin = gone
             domain.discards.add(name, "the temporary address is gone")
@@ -250,12 +306,13 @@ class Temporaries(TemporaryNames):
         """Ask again for the addresses of a peer that clients here send to: its clients may have left since."""
         self._lost_ms.pop(peer.node_id, None)
         for name, remote in self._remotes.items():
-            if remote.node_id == peer.node_id and not remote.address.is_deleted:
+            if remote.node_id == peer.node_id and not (remote.address.is_deleted or remote.is_chosen):
                 peer.say(AskedTemporary(name))
 
     def peer_lost(self, peer: "Peer") -> None:
         """Note when a node was there last; it asks again."""
         self._lost_ms[peer.node_id] = self._mesh.now_ms
+        self._mesh.chosen_names.peer_lost(peer.node_id)
         for name in [name for name, peers in self._askers.items() if peer in peers]:
             del self._askers[name][peer]
             if not self._askers[name]:

@@ -8,6 +8,7 @@ from artemis_py.cluster.events import (
     KeptElsewhere,
     LargeNotMoved,
     MemberForgotten,
+    NamesNotTold,
     NotCopied,
     NotRetained,
     PeerDown,
@@ -54,6 +55,9 @@ class MeshLog:
             case NotRetained(cluster, topic, reason):
                 template = "retained message of another broker was not kept: mesh=%s topic=%s reason=%s"
                 self._brake.warning(topic, template, cluster, topic, reason)
+            case NamesNotTold(cluster, limit):
+                template = "more temporary destinations than other brokers are told of: mesh=%s limit=%d"
+                self._brake.warning(cluster, template, cluster, limit)
             case KeptElsewhere(cluster, queue, name, is_here):
                 if is_here:
                     template = (

@@ -10,7 +10,16 @@ from paho.mqtt.reasoncodes import ReasonCode
 from proton import Message
 from proton.utils import BlockingConnection
 
-from artemis_openwire.engine.structures import ActiveMQQueue, ActiveMQTempQueue
+from artemis_openwire.engine.commands import DestinationInfo, ExceptionResponse
+from artemis_openwire.engine.names import ADVISORY_PREFIX
+from artemis_openwire.engine.structures import (
+    ActiveMQDestination,
+    ActiveMQQueue,
+    ActiveMQTempQueue,
+    ActiveMQTempTopic,
+    ActiveMQTopic,
+    ConnectionId,
+)
 from tests.interop.broker_process import BrokerProcess
 from tests.interop.mqtt.paho_client import Paho
 from tests.interop.mqtt.server import HOST, MqttServer
@@ -134,3 +143,66 @@ def test_openwire_client_may_reply_to_an_amqp_client(clients: tuple[Client, Clie
         for destination in (ActiveMQQueue(physical_name=address), ActiveMQTempQueue(physical_name=address)):
             client.send(destination, text_content("from OpenWire"))
             assert text(replies.receive()) == "from OpenWire"
+
+
+def made(client: OpenWireClient, destination: ActiveMQDestination, operation: int = 0) -> DestinationInfo:
+    """A temporary destination of a client; operation 1: it is removed."""
+    connection = ConnectionId(value=client.name)
+    return DestinationInfo(connection_id=connection, destination=destination, operation_type=operation)
+
+
+def named(client: OpenWireClient) -> tuple[str | None, int]:
+    """The destination that an advisory is about, and whether (1) it is gone."""
+    dispatch = client.next_dispatch()
+    assert dispatch is not None
+    message = dispatch.message
+    assert message is not None
+    info = message.data_structure
+    assert isinstance(info, DestinationInfo)
+    assert info.destination is not None
+    return info.destination.physical_name, info.operation_type
+
+
+@pytest.mark.parametrize("kind", [ActiveMQTempQueue, ActiveMQTempTopic])
+def test_clients_of_all_protocols_may_reply_to_an_openwire_client(
+    clients: tuple[Client, Client], ports: tuple[int, int], tmp_path: Path, kind: type[ActiveMQDestination]
+) -> None:
+    """Which names its destination itself: clients of the other broker are told of it before its own is answered."""
+    server = MqttServer(tmp_path)
+    server.port = ports[1]
+    name = f"ID:requester-{kind.__name__}"
+    destination = kind(physical_name=f"{name}:1")
+    with OpenWireClient(HOST, ports[1]) as replier, OpenWireClient(HOST, ports[0], name) as requester:
+        replier.consume(ActiveMQTopic(physical_name=ADVISORY_PREFIX + "TempQueue,ActiveMQ.Advisory.TempTopic"))
+        requester.done(made(requester, destination))
+        assert named(replier) == (f"{name}:1", 0)
+        requester.consume(destination)
+        replier.send(destination, text_content("of OpenWire"))
+        assert requester.receive().content == text_content("of OpenWire")
+        sender = clients[1].sender(f"{name}:1")
+        sender.send("of AMQP")
+        assert requester.receive().content == text_content("of AMQP")
+        with Paho(server) as paho:
+            paho.publish(f"{name}:1", b"of MQTT", 1)
+            assert b"of MQTT" in (requester.receive().content or b"")
+
+        requester.leave()
+        requester.done(made(requester, destination, 1))
+        assert sender.wait_closed().condition == "amqp:resource-deleted"
+        assert named(replier) == (f"{name}:1", 1)
+        refused = replier.answer(replier.begin(replier.message(destination, text_content("late"), 9)))
+        assert isinstance(refused, ExceptionResponse)
+        assert refused.exception is not None
+        assert refused.exception.class_name == "javax.jms.InvalidDestinationException"
+        with pytest.raises(Refused, match="is gone"):
+            clients[1].sender(None).send(Message(address=f"{name}:1", body="late"))
+
+
+def test_client_of_another_broker_may_not_have_a_destination_of_the_same_name(ports: tuple[int, int]) -> None:
+    """It consumes nothing from it."""
+    name = "ID:requester-9:9"
+    destination = ActiveMQTempQueue(physical_name=f"{name}:1")
+    with OpenWireClient(HOST, ports[0], name) as requester, OpenWireClient(HOST, ports[1]) as other:
+        requester.done(made(requester, destination))
+        with pytest.raises(AssertionError, match="another connection"):
+            other.consume(destination)

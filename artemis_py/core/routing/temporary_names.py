@@ -41,5 +41,8 @@ class TemporaryNames:
         """Return the address of this name if another broker has it, as far as its name tells."""
         return None
 
+    def check_free(self, name: str, user: str | None) -> None:
+        """Raise AddressExists if a client of another user has a temporary address of this name at another broker."""
+
     def check_unused(self, name: str) -> None:
         """Raise NoSuchAddress for the name of a temporary address, which is not created again for a client."""

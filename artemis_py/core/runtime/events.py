@@ -37,6 +37,22 @@ class AddressRemoved(Event):
 
 
 @frozen
+class RemoteTemporaryAdded(Event):
+    """A client of another broker has made a temporary address, under a name that it chose."""
+
+    name: str
+    is_queue: bool
+
+
+@frozen
+class RemoteTemporaryRemoved(Event):
+    """It is gone."""
+
+    name: str
+    is_queue: bool
+
+
+@frozen
 class QueueAdded(Event):
     """A queue was created, or restored at a restart."""
 

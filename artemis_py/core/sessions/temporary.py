@@ -65,7 +65,10 @@ class TemporaryResources:
 
     def create_address(self, session: "Session", routing_type: RoutingType, name: str | None) -> Address:
         """Create an address, with a random name if none is given."""
-        name = self._domain.temporary_names.new() if name is None else name
+        if name is None:
+            name = self._domain.temporary_names.new()
+        else:
+            self._domain.temporary_names.check_free(name, session.subject.user)
         session.check(Permission.CREATE_ADDRESS, name)
         session.check_reach(name)
         self._domain.dispatcher.check_tables(f"temporary address '{name}'", self.parts)

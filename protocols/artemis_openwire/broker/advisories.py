@@ -20,7 +20,9 @@ from artemis_openwire.engine.structure import LAST_VERSION, Structure
 from artemis_openwire.engine.structures import (
     ActiveMQDestination,
     ActiveMQQueue,
+    ActiveMQTempDestination,
     ActiveMQTempQueue,
+    ActiveMQTempTopic,
     ActiveMQTopic,
     ConnectionId,
     ConsumerId,
@@ -29,7 +31,15 @@ from artemis_openwire.engine.structures import (
 from artemis_openwire.engine.values import write_map
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.runtime.background import SLICE_UNITS, Steps
-from artemis_py.core.runtime.events import AddressAdded, AddressRemoved, Event, QueueAdded, QueueRemoved
+from artemis_py.core.runtime.events import (
+    AddressAdded,
+    AddressRemoved,
+    Event,
+    QueueAdded,
+    QueueRemoved,
+    RemoteTemporaryAdded,
+    RemoteTemporaryRemoved,
+)
 from artemis_py.protocol import Host
 
 if TYPE_CHECKING:
@@ -95,6 +105,7 @@ class Advisories:
         self._foreign: Final = Foreign(self, host, manager.run_name)
         self._count: int = 0
         host.events.subscribe(self._on_event, AddressAdded, AddressRemoved, QueueAdded, QueueRemoved)
+        host.events.subscribe(self._on_remote, RemoteTemporaryAdded, RemoteTemporaryRemoved)
 
     # -- watchers --------------------------------------------------------------------------------------------------
 
@@ -167,6 +178,14 @@ class Advisories:
         info = self._temporary.pop(destination, None)
         if info is not None:
             self._publish(_temporary_topic(destination), evolve(info, operation_type=1))
+
+    def _on_remote(self, event: Event) -> None:
+        """Tell of the temporary destinations of clients of other brokers, whose names begin with the connection."""
+        match event:
+            case RemoteTemporaryAdded(name, is_queue):
+                self.temporary_added(_temporary(name, is_queue), name.rpartition(":")[0])
+            case RemoteTemporaryRemoved(name, is_queue):
+                self.temporary_removed(_temporary(name, is_queue))
 
     def connected(self, info: ConnectionInfo, tells: bool = True) -> None:
         """Tell of a client that has logged in, without its password; `tells` false: only later watchers."""
@@ -280,6 +299,10 @@ class Advisories:
         header, body = draft.encode(self._host.now_ms)
         for watcher in watchers:
             watcher.send(header, body, field)
+
+
+def _temporary(name: str, is_queue: bool) -> ActiveMQTempDestination:
+    return ActiveMQTempQueue(physical_name=name) if is_queue else ActiveMQTempTopic(physical_name=name)
 
 
 def _temporary_topic(destination: ActiveMQDestination) -> str:

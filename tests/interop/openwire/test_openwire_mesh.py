@@ -89,3 +89,15 @@ def test_a_client_goes_where_it_is_sent(build: Build, tmp_path: Path) -> None:
             assert str(second) in said("ready")
             say(process, "one")
             said("got one")
+
+
+def test_replies_come_back_from_the_other_broker(build: Build, tmp_path: Path) -> None:
+    """C34: the client refuses to send to a temporary destination that it was not told of."""
+    first, second = free_ports(2)
+    with running(make(tmp_path / "a", first, second), make(tmp_path / "b", second, first)):
+        until(lambda: "up" in artemis_py("mesh", "status", "--json", port=first), "they never met", 60)
+        urls = [f"tcp://127.0.0.1:{port}" for port in (first, second)]
+        command = build.java("interop.Replies", *urls, without=BROKER_JARS)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=240)
+
+    assert done.stdout.splitlines() == ["queues done", "topic reply", "late refused", "late refused"], done.stderr

@@ -14,7 +14,7 @@ from artemis_openwire.engine.structures import ProducerId
 from artemis_openwire.engine.values import read_map
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.runtime.access import Subject
-from artemis_py.core.runtime.events import ConsumerOpened
+from artemis_py.core.runtime.events import ConsumerOpened, RemoteTemporaryAdded, RemoteTemporaryRemoved
 from artemis_py.core.sessions.session import Session
 from tests.core_harness import Recorder
 from tests.openwire_site import Client, Site, connected, queue, topic
@@ -34,6 +34,24 @@ def test_clients_are_told_of_temporary_destinations() -> None:
 
     expected = [("TempQueue", "DestinationInfo")]
     assert (of_early, told(late), told(early)) == (expected, expected * 2, expected)
+
+
+def test_clients_are_told_of_temporary_destinations_at_other_brokers() -> None:
+    """In a mesh, as of those here: when they come, when they go, and of all that there are when a client comes."""
+    site = Site()
+    early = connected(site)
+    early.consume(WATCHED)
+    for number in range(2):
+        site.domain.events.emit(RemoteTemporaryAdded(f"ID:host-1:1:{number}", is_queue=number == 0))
+    of_early = told(early)
+    late = connected(site, "c3")
+    late.consume(WATCHED)
+    site.domain.events.emit(RemoteTemporaryRemoved("ID:host-1:1:0", is_queue=True))
+
+    expected = [("TempQueue", "DestinationInfo"), ("TempTopic", "DestinationInfo")]
+    assert of_early == expected
+    assert told(early) == expected[:1]
+    assert told(late) == [*expected, expected[0]]
 
 
 def test_the_form_of_an_advisory() -> None:
