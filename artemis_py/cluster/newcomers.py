@@ -2,7 +2,7 @@
 
 A client that retains a message at one node, and on the answer has another client subscribe at a second node, expects
 that the subscriber gets it. The message may be on its way then. So the node of a subscriber asks the others, and looks
-up retained messages when they have answered, or after 250 ms:
+up retained messages when they have answered, or after 5 s:
 
     subscriber's node B ── interest, question 7 ─►  node A
                         ◄─ retained messages ─────  all that were stored or deleted before the question
@@ -12,7 +12,7 @@ up retained messages when they have answered, or after 250 ms:
 
 What A retains after the question comes as a copy, because A knows the subscription, and is not looked up. Nor is what
 comes as a copy before the look-up. What A has not told when the time is over is given to the subscription when it
-comes, until A has answered or is gone.
+comes, until A has answered or is gone. Later subscriptions do not wait for A until then.
 """
 
 from collections.abc import Iterable
@@ -39,8 +39,8 @@ MAX_COPIES: Final = 10_000
 and may come twice to a new subscription."""
 
 MAX_LATE: Final = 1_000
-"""Questions that are remembered after 250 ms. Each iteration of the loop asks one at most, so a peer has to be silent
-for a second at least until the first ones are forgotten."""
+"""Questions that are remembered after the look-up, because a peer has not answered; the first ones are forgotten then.
+Each iteration of the loop asks one at most."""
 
 
 UNTOLD: Final = -1
@@ -80,6 +80,8 @@ class Newcomers:
         self._current: Question | None = None
         """The question of this iteration."""
         self._number = 0
+        self._slow: Final[set[Peer]] = set()
+        """Peers that a look-up was made without, and that have not answered since."""
         self._copied = 0
         self._copies: Final[dict[str, tuple[int, int]]] = {}
         """For each topic: how many copies have come, up to the last one of this topic, and a hash of that."""
@@ -101,10 +103,16 @@ class Newcomers:
                 return False
             self._number += 1
             current = Question(self._number, peers, Patterns(mesh.domain.options.wildcards), self._copied)
-            current.timer = mesh.timers.at(mesh.now_ms + SEEN_LIMIT_MS, lambda: self._time_is_over(current))
             self._current = self._questions[self._number] = current
-        current.newcomers.append(newcomer)
+            if self._is_slow(current):
+                self._become_late(current)
+            else:
+                current.timer = mesh.timers.at(mesh.now_ms + SEEN_LIMIT_MS, lambda: self._time_is_over(current))
         current.patterns.add(newcomer.pattern, newcomer)
+        if current.is_late:
+            newcomer.look_up(())
+            return True
+        current.newcomers.append(newcomer)
         board = mesh.domain.dispatcher.announcements
         if board.fresh is not None and board.fresh is not current.announcement:
             current.others.append(board.fresh)
@@ -164,6 +172,7 @@ class Newcomers:
 
     def answered(self, peer: "Peer", number: int, copies: int) -> None:
         """Note that a peer has told everything that was there when it heard a question, but perhaps not all copies."""
+        self._slow.discard(peer)
         for question in self._questions.values():
             if question.number <= number and question.peers.get(peer) == UNTOLD:
                 question.peers[peer] = copies
@@ -171,6 +180,7 @@ class Newcomers:
 
     def peer_lost(self, peer: "Peer") -> None:
         """Wait for a peer no longer."""
+        self._slow.discard(peer)
         for question in list(self._questions.values()):
             self._need_not_wait(question, peer)
 
@@ -181,20 +191,29 @@ class Newcomers:
             self._questions.pop(question.number, None)
             if question is self._current:
                 self._current = None
+        if self._is_slow(question) and not question.is_late:
             self._look_up(question)
-            if not self._questions:
-                self._copies.clear()
+            self._become_late(question)
+        if not self._questions:
+            self._copies.clear()
+
+    def _is_slow(self, question: Question) -> bool:
+        """Tell whether all that have not answered are peers that are not waited for."""
+        return self._slow.issuperset(question.peers)
 
     def _time_is_over(self, question: Question) -> None:
+        self._slow.update(question.peers)
+        self._look_up(question)
+        self._become_late(question)
+
+    def _become_late(self, question: Question) -> None:
+        """Give its subscriptions what comes from now on."""
+        question.is_late = True
         for each in list(islice(self._questions.values(), max(len(self._questions) - MAX_LATE, 0))):
             if each.is_late:
                 del self._questions[each.number]
-        self._look_up(question)
-        question.is_late = True
 
     def _look_up(self, question: Question) -> None:
-        if question.is_late:
-            return
         if question.timer is not None:
             question.timer.cancel()
         retained = self._mesh.retained.messages
