@@ -114,14 +114,18 @@ class CrashRun:
                 self._await_load(broker)
         self._kill(broker)
 
-    def work(self, seconds: float) -> None:
-        """Have one broker under load for so long after all clients began, and kill it."""
+    def work(self, seconds: float, messages: int) -> None:
+        """Have one broker under load for so long after all clients began, until so many messages were acknowledged.
+
+        Then kill it.
+        """
         self.prepare()
         broker = self.start()
         clients = [self._client(number, role) for number, role in enumerate(self._roles)]
         try:
             self._await_load(broker, len(clients))
             time.sleep(seconds)
+            self._await(broker, lambda: self._acknowledged() >= messages)
         finally:
             for process in (broker, *clients):
                 kill(process)
@@ -167,6 +171,9 @@ class CrashRun:
 
     def _sizes(self) -> dict[str, int]:
         return {path.name: path.stat().st_size for path in self._ledgers.iterdir()}
+
+    def _acknowledged(self) -> int:
+        return sum(path.read_bytes().count(b'"acknowledged"') for path in self._ledgers.iterdir())
 
     def _await(self, broker: "subprocess.Popen[bytes]", condition: Callable[[], bool]) -> None:
         deadline = time.monotonic() + START_TIMEOUT_S

@@ -16,6 +16,8 @@ from tests.crash.run import CrashRun
 
 ROLES = ("produce", "transact", "repeat", "consume", "subscribe")
 LOADED_S = 2.0
+ENOUGH = 100
+"""So many messages are acknowledged, however slow the machine is."""
 COUNT = STATES // 4
 """Each is opened by a whole broker."""
 
@@ -24,7 +26,7 @@ def states(shim: Path, folder: Path, count: int, fault: str | None = None) -> It
     """Moments of one run, in order, each with a folder in which the store is as it may be then."""
     log = folder / "calls"
     run = CrashRun(folder / "run", 5, fault, ROLES, environment={"LD_PRELOAD": str(shim), "STORE_LOG": str(log)})
-    run.work(LOADED_S)
+    run.work(LOADED_S, 2 * ENOUGH)
     state = folder / "state"
     for at, content in crash_states(read_calls(log.read_bytes()), count, random.Random(1)):
         state.mkdir(exist_ok=True)
@@ -48,7 +50,7 @@ def test_a_loss_of_power_breaks_no_promise(shim: Path, tmp_path: Path) -> None:
 
     print(f"states={count} acknowledged={len(history.acknowledged)} transactions={len(history.transactions)}")
     assert count == COUNT
-    assert len(history.acknowledged) > 100
+    assert len(history.acknowledged) > ENOUGH
 
 
 def test_a_broker_that_does_not_sync_is_caught(shim: Path, tmp_path: Path) -> None:
