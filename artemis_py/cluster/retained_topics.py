@@ -40,6 +40,9 @@ MAX_TOPIC_CHARS: Final = 4_096
 MAX_MESSAGE_BYTES: Final = 1 << 28
 """Octets of the largest message that a peer may tell: MQTT has none that is larger."""
 
+MAX_QUESTIONS: Final = 1_000
+"""Questions of one peer that wait for an answer."""
+
 _GONE: Final = 1
 _FIRST: Final = 2
 _LAST: Final = 4
@@ -78,6 +81,8 @@ class RetainedTopics(RetainedWatcher):
         self._tellings: Final[dict[Peer, Telling]] = {}
         self._unstored: Final[dict[str, int]] = {}
         """Topics with changes that are not in the store, and how many: nobody is told of what this node may forget."""
+        self._versions: Final[dict[str, tuple[Register, Message | None]]] = {}
+        """What is in the store of such topics, if it was stored since. A topic may change without a pause."""
 
     @property
     def messages(self) -> RetainedMessages:
@@ -135,15 +140,21 @@ class RetainedTopics(RetainedWatcher):
             self._tell_when_stored(topic)
 
     def _tell_when_stored(self, topic: str) -> None:
-        self._unstored[topic] = self._unstored.get(topic, 0) + 1
-        self._mesh.storage.when_durable(partial(self._stored, topic))
+        register = self.registers.get(topic)
+        if register is not None:
+            message = None if register.is_gone else self.messages.get(topic)
+            self._unstored[topic] = self._unstored.get(topic, 0) + 1
+            self._mesh.storage.when_durable(partial(self._stored, topic, register, message))
 
-    def _stored(self, topic: str) -> None:
+    def _stored(self, topic: str, register: Register, message: Message | None) -> None:
         self._unstored[topic] -= 1
-        if not self._unstored[topic]:
+        if self._unstored[topic]:
+            self._versions[topic] = (register, message)
+        else:
             del self._unstored[topic]
-            for peer in self._tellings:
-                self._tell(peer, topic)
+            self._versions.pop(topic, None)
+        for peer in self._tellings:
+            self._tell(peer, topic)
 
     # -- connections ---------------------------------------------------------------------------------------------------
 
@@ -195,17 +206,22 @@ class RetainedTopics(RetainedWatcher):
 
     def _begin(self, peer: "Peer", telling: Telling, topic: str) -> None:
         """Begin to tell the register of a topic; one without a message is a single record."""
-        register = self.registers.get(topic)
-        if register is None or topic in self._unstored:
+        register, message = self._stored_version(topic)
+        if register is None:
             return
         self.told_bytes += len(topic)
         if register.is_gone:
             peer.say(RetainedPiece(topic, *register.stamp, _GONE | _FIRST | _LAST, b""))
             return
-        message = self.messages.get(topic)
         if message is not None and message.large is None and message.format.name in peer.formats:
             telling.topic, telling.stamp, telling.offset = topic, register.stamp, 0
             telling.octets = encode_with_durability(message)
+
+    def _stored_version(self, topic: str) -> tuple[Register | None, Message | None]:
+        """Return the register and the message of a topic as they are in the store."""
+        if topic in self._unstored:
+            return self._versions.get(topic, (None, None))
+        return self.registers.get(topic), self.messages.get(topic)
 
     def _tell_piece(self, peer: "Peer", telling: Telling) -> None:
         start = telling.offset
@@ -277,6 +293,9 @@ class RetainedTopics(RetainedWatcher):
     def _plan_answer(self, peer: "Peer", question: int, copies: int) -> None:
         telling = self._telling(peer)
         if telling is not None:
+            if len(telling.copies) >= MAX_QUESTIONS:
+                # The answer to a later question is one to all before it.
+                del telling.topics[telling.copies.popitem()[0]]
             telling.topics[question] = None
             telling.copies[question] = copies
             self._mesh.mark(peer)

@@ -10,6 +10,7 @@ from artemis_py.cluster.hello import FEATURES, RETAINED_ASKED
 from artemis_py.cluster.mesh import Mesh
 from artemis_py.cluster.newcomers import MAX_LATE
 from artemis_py.cluster.records import AskedRetained, Record, RetainedPiece, ToldRetained
+from artemis_py.cluster.retained_topics import MAX_QUESTIONS
 from artemis_py.core.messages.builtin_format import plain_message
 from artemis_py.core.messages.message import Message
 from artemis_py.core.messages.record import encode_with_durability
@@ -323,6 +324,21 @@ def test_answer_comes_behind_what_was_there(sim: Simulation) -> None:
     answer = told.index(ToldRetained(7, 0))
 
     assert {each.topic for each in told[:answer] if isinstance(each, RetainedPiece)} >= {f"t{n}" for n in range(20)}
+
+
+@pytest.mark.usefixtures("retained_features")
+def test_peer_may_ask_any_number_of_questions(sim: Simulation) -> None:
+    """Those that wait are bounded: the last answer is one to all of them."""
+    node, wire, peer = open_wire(sim, *UP)
+    publish(node, "t", "x" * 10_000_000)
+    for number in range(3 * MAX_QUESTIONS):
+        node.mesh.retained.asked_for_all(peer, number)
+        node.plan_turn()
+    sim.run_for(5_000)
+    answers = [each.question for each in wire.records if isinstance(each, ToldRetained)]
+
+    assert len(answers) <= MAX_QUESTIONS
+    assert answers[-1] == 3 * MAX_QUESTIONS - 1
 
 
 def test_peer_of_an_earlier_version_is_not_waited_for(sim: Simulation) -> None:

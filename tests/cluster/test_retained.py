@@ -299,6 +299,23 @@ def test_nobody_is_told_of_what_is_not_stored(sim: Simulation) -> None:
     assert found(b) is None
 
 
+def test_topic_that_changes_without_a_pause_is_told(sim: Simulation) -> None:
+    """Something of it is always not stored; others are told what is."""
+    a, b = meshed(sim, 2)
+    sim.stalls = 0
+    for number in range(2_000):
+        sim.at(sim.now + number / 10, partial(retain, a, "t", f"{number}"))
+    sim.run_for(190)
+    before = found(b)
+    sim.run_for(2_000)
+
+    assert before is not None
+    assert 0 < int(before) < 1_900
+    assert found(b) == "1999"
+    assert is_same(sim)
+    assert not a.mesh.retained._versions
+
+
 def test_nodes_compare_again_while_they_are_connected(sim: Simulation) -> None:
     """Each minute: what a third node had told one of them, and never the other, comes then."""
     a, b = meshed(sim, 2)
