@@ -48,6 +48,9 @@ DROP: Final = 6
 ADDRESS: Final = 7
 MOVE: Final = 8
 
+# Values from this size on are written from where they are: a part more costs less than copying it.
+LONG_BYTES: Final = 1024
+
 _KEYED: Final = 1
 _MOVED: Final = 2
 _WITH_MESSAGE: Final = 4
@@ -64,8 +67,9 @@ _MIDDLE: Final = Struct(">H")
 _LONG: Final = Struct(">I")
 
 
-def encode_batch(batch: Batch) -> bytes:
-    """Return the record of a batch."""
+def encode_batch(batch: Batch) -> list[bytes]:
+    """Return the record of a batch, in some parts: a long value is not copied, because there may be many of them."""
+    parts: list[bytes] = []
     pieces: list[bytes] = []
     if batch.damaged:
         pieces.append(_PART.pack(DAMAGED, len(batch.damaged)))
@@ -78,7 +82,14 @@ def encode_batch(batch: Batch) -> bytes:
             if value is None:
                 pieces.append(_named(database, key) + b"\x00")
             else:
-                pieces.append(b"".join((_named(database, key), b"\x01", _LONG.pack(len(value)), value)))
+                head = b"".join((_named(database, key), b"\x01", _LONG.pack(len(value))))
+                if len(value) < LONG_BYTES:
+                    pieces.append(head + value)
+                else:
+                    pieces.append(head)
+                    parts.append(b"".join(pieces))
+                    pieces = []
+                    parts.append(value)
     if batch.puts:
         _encode_puts(batch, pieces)
     if batch.updates:
@@ -103,7 +114,8 @@ def encode_batch(batch: Batch) -> bytes:
     if batch.dropped_addresses:
         pieces.append(_PART.pack(ADDRESS, len(batch.dropped_addresses)))
         pieces.extend([schema.U32.pack(id) for id in batch.dropped_addresses])
-    return b"".join(pieces)
+    parts.append(b"".join(pieces))
+    return parts
 
 
 def _named(database: bytes, key: bytes) -> bytes:

@@ -32,12 +32,12 @@ LOGGER: Final = named_logger(__name__)
 # count, and few enough that its pages take little memory (four times the bytes at most). No account counts records.
 FOLD_CHANGES: Final = 16_384
 FOLD_BYTES: Final = 8 << 20
-FOLD_RECORD_BYTES: Final = 1 << 20
+FOLD_RECORD_BYTES: Final = 512 << 10
 
 # Records up to this size take as long as the sync alone.
 QUICK_BYTES: Final = 64 << 10
 
-# Commits wait at so many times the size at which the log is folded.
+# Commits wait at so many times the size at which the log is folded, of the log and of records.
 WAIT_FACTOR: Final = 2
 
 
@@ -82,9 +82,13 @@ class Folding:
 
     @property
     def is_behind(self) -> bool:
-        """Whether commits must wait, because the log is too long."""
-        is_folding = self._in_flight is not None
-        return is_folding and self._log_bytes + self._folding_bytes >= WAIT_FACTOR * self._settings.max_bytes
+        """Whether commits must wait for the fold that runs: the log is too long, or too many records are in memory."""
+        folding = self._in_flight
+        if folding is None:
+            return False
+        if folding.defined_bytes + self.batch.defined_bytes >= WAIT_FACTOR * FOLD_RECORD_BYTES:
+            return True
+        return self._log_bytes + self._folding_bytes >= WAIT_FACTOR * self._settings.max_bytes
 
     @property
     def has_work(self) -> bool:
@@ -126,13 +130,13 @@ class Folding:
         """Return the definitions that are not in LMDB yet, oldest first."""
         return [each.definitions for each in (self._in_flight, self.batch) if each is not None]
 
-    def append(self, batch: Batch, record: bytes) -> str | None:
-        """Append the record of a batch to the log; return the reason if it is not durable. It blocks."""
+    def append(self, batch: Batch, record: list[bytes]) -> str | None:
+        """Append the record of a batch, in parts, to the log; return the reason if it is not durable. It blocks."""
         try:
             if batch.bodies:
                 sync_bodies(batch)
             began = perf_counter()
-            self.log.append(self.log.last + 1, [record])
+            self.log.append(self.log.last + 1, record)
             self._append_s = perf_counter() - began
         except OSError as error:
             return reason_of(error, self.log.folder)

@@ -312,7 +312,7 @@ class GroupCommit:
             LOGGER.exception("a batch could not be encoded")
             self._fail(f"{type(error).__name__}: {error}", batch)
             return
-        size = len(record)
+        size = sum([len(part) for part in record])
         if self._is_idle and folding.is_quick(batch, size):
             self._is_idle = False
             self._appended(folding.append(batch, record), size)

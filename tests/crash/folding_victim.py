@@ -67,7 +67,7 @@ def cut_early() -> None:
     """A planted fault: files of the log are used again before LMDB has what was in them."""
     append = Folding.append
 
-    def append_and_cut(self: Folding, batch: Batch, record: bytes) -> str | None:
+    def append_and_cut(self: Folding, batch: Batch, record: list[bytes]) -> str | None:
         failure = append(self, batch, record)
         self.log.cut(self.log.last)
         return failure
@@ -79,7 +79,7 @@ def fold_before_append() -> None:
     """A planted fault: LMDB has a batch that the log does not have yet, and that no fold has counted."""
     append = Folding.append
 
-    def fold_and_append(self: Folding, batch: Batch, record: bytes) -> str | None:
+    def fold_and_append(self: Folding, batch: Batch, record: list[bytes]) -> str | None:
         self._environment.write(batch, self.mark.value(self.log.last))
         return append(self, batch, record)
 

@@ -15,6 +15,7 @@ from artemis_py.core.settings.address_settings import AddressSettings
 from artemis_py.errors import StoreError
 from artemis_py.store import folding, log_start, schema
 from artemis_py.store.batch import Batch
+from artemis_py.store.batch_record import LONG_BYTES, encode_batch
 from artemis_py.store.environment import Environment
 from artemis_py.store.log_start import LogSettings
 from artemis_py.storetools.check import check_folder
@@ -279,6 +280,44 @@ def test_a_fold_starts_when_records_have_many_bytes(tmp_path: Path, monkeypatch:
         assert len(world.hands.jobs) == 1
 
 
+def test_commits_wait_for_a_fold_while_many_records_are_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No account counts them, so a slow fold must hold up whoever sends them; its end confirms what waits."""
+    confirmed: list[int] = []
+    with LogWorld(tmp_path) as world:
+        world.settle()
+        monkeypatch.setattr(folding, "FOLD_RECORD_BYTES", 1000)
+        jobs = []
+        for number in range(3):
+            world.store.save_record("space", b"%d" % number, bytes(1000))
+            world.store.when_durable(partial(confirmed.append, number))
+            world.store._commit()
+            if number < 2:
+                job = world.hands.jobs.pop()
+                job[1](job[0]())
+            jobs.append(len(world.hands.jobs))
+        before = list(confirmed)
+        world.settle()
+
+    assert (jobs, before, confirmed) == ([1, 1, 1], [0, 1], [0, 1, 2])
+
+
+def test_long_records_are_appended_from_where_they_are(tmp_path: Path) -> None:
+    """A flood of retained messages is not copied once more; what is written is the same."""
+    value = b"x" * LONG_BYTES
+    with LogWorld(tmp_path) as world:
+        for number in range(3):
+            world.store.save_record("space", b"%d" % number, value if number else b"short")
+        values = list(world.store._gathering.definitions.values())
+        parts = encode_batch(world.store._gathering)
+        append(world)
+
+    with LogWorld(tmp_path) as world:
+        assert world.store.load_records("space") == [(b"0", b"short"), (b"1", value), (b"2", value)]
+    assert [any(part is each for part in parts) for each in values] == [False, True, True]
+
+
 def test_commits_wait_for_the_fold_of_a_log_that_is_too_long(tmp_path: Path) -> None:
     """The log stays within twice its limit and one batch; what waits is confirmed when the fold has ended."""
     confirmed: list[int] = []
@@ -489,8 +528,8 @@ def test_a_moved_message_is_taken_from_where_it_is(tmp_path: Path) -> None:
         sizes = []
         append_to_log = folding.Folding.append
 
-        def measure(self: folding.Folding, batch: Batch, record: bytes) -> str | None:
-            sizes.append(len(record))
+        def measure(self: folding.Folding, batch: Batch, record: list[bytes]) -> str | None:
+            sizes.append(sum(map(len, record)))
             return append_to_log(self, batch, record)
 
         setattr(folding.Folding, "append", measure)  # noqa: B010  mypy forbids assigning to a function
