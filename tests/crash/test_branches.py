@@ -1,6 +1,5 @@
 """A broker with prepared transaction branches is killed at one system call of its store after the other."""
 
-import os
 import subprocess
 from pathlib import Path
 
@@ -10,17 +9,17 @@ from artemis_py.core.runtime.access import Subject
 from artemis_py.core.sessions.session import Session
 from artemis_py.storetools.check import check_folder
 from tests.crash.branch_victim import BRANCHES, sent, xid_of
-from tests.crash.processes import command_of
+from tests.crash.processes import calls_of_store, command_of, failing
 from tests.unit.store.branch_world import SETTINGS
 from tests.unit.store.world import World, bodies
 
 # A commit is three calls: four of them create the store and fill it, ten prepare and end branches.
-CALLS = range(1, 61)
+CALLS = calls_of_store(61)
 
 
 def run_victim(shim: Path, folder: Path, fault: str, at: int, *planted: str) -> set[str]:
     """What it said before it died or ended."""
-    environment = os.environ | {"LD_PRELOAD": str(shim), "STORE_FAULT": fault, "STORE_FAULT_AT": str(at)}
+    environment = failing(shim, folder, fault, at)
     command = command_of("tests.crash.branch_victim", str(folder), *planted)
     return set(subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60).stdout.splitlines())
 

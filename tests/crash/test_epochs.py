@@ -1,6 +1,5 @@
 """A broker that routes a long epoch is killed at one system call of its store after the other."""
 
-import os
 import subprocess
 from pathlib import Path
 
@@ -8,16 +7,16 @@ import pytest
 
 from artemis_py.storetools.check import check_folder
 from tests.crash.epoch_victim import EVERYTHING, QUEUES
-from tests.crash.processes import command_of
+from tests.crash.processes import calls_of_store, command_of, failing
 from tests.unit.store.world import World, bodies
 
 # A commit is three calls: three of them create the store, some stage, and five slices are routed.
-CALLS = range(1, 41)
+CALLS = calls_of_store(41)
 
 
 def run_victim(shim: Path, folder: Path, queues: int, fault: str, at: int, *planted: str) -> list[str]:
     """What it said before it died or ended."""
-    environment = os.environ | {"LD_PRELOAD": str(shim), "STORE_FAULT": fault, "STORE_FAULT_AT": str(at)}
+    environment = failing(shim, folder, fault, at)
     command = command_of("tests.crash.epoch_victim", str(folder), str(queues), *planted)
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60).stdout.split()
 

@@ -1,24 +1,23 @@
 """A broker that copies a long history is killed at one system call of its store after the other."""
 
-import os
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from artemis_py.storetools.check import check_folder
-from tests.crash.processes import command_of
+from tests.crash.processes import calls_of_store, command_of, failing
 from tests.crash.retroactive_victim import HISTORY, LATER, RING, open_world
 from tests.unit.store.world import bodies
 
 # A commit is three calls: three of them create the store, and some ten copy. Every second call is each part of a
 # commit in turn.
-CALLS = range(1, 61, 2)
+CALLS = calls_of_store(61, 2)
 
 
 def run_victim(shim: Path, folder: Path, fault: str, at: int, *planted: str) -> list[str]:
     """What it said before it died or ended."""
-    environment = os.environ | {"LD_PRELOAD": str(shim), "STORE_FAULT": fault, "STORE_FAULT_AT": str(at)}
+    environment = failing(shim, folder, fault, at)
     command = command_of("tests.crash.retroactive_victim", str(folder), *planted)
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60).stdout.split()
 

@@ -1,6 +1,5 @@
 """A broker whose virtual hosts come and go is killed at one system call of its store after the other (P6, P10)."""
 
-import os
 import subprocess
 from pathlib import Path
 
@@ -9,11 +8,11 @@ import pytest
 from artemis_py.store import schema
 from artemis_py.storetools.check import check_folder
 from tests.crash.host_victim import STEPS, state, steps
-from tests.crash.processes import command_of
+from tests.crash.processes import calls_of_store, command_of, failing
 from tests.unit.store.test_virtual_hosts import records_of_hosts
 from tests.unit.store.world import World
 
-CALLS = range(1, 136)
+CALLS = calls_of_store(136)
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +28,7 @@ def states(tmp_path_factory: pytest.TempPathFactory) -> list[object]:
 
 def run_victim(shim: Path, folder: Path, fault: str, at: int, *planted: str) -> list[str]:
     """What it said before it died or ended."""
-    environment = os.environ | {"LD_PRELOAD": str(shim), "STORE_FAULT": fault, "STORE_FAULT_AT": str(at)}
+    environment = failing(shim, folder, fault, at)
     command = command_of("tests.crash.host_victim", str(folder), *planted)
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60).stdout.split()
 

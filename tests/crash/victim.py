@@ -1,4 +1,4 @@
-"""A store that works until it dies: `python -m tests.crash.victim folder`.
+"""A store without a log that works until it dies: `python -m tests.crash.victim folder`.
 
 Step n puts a message for two subscriptions, moves the oldest message of a queue to another queue in the same turn
 (as to a dead-letter address), puts a new one there, and prints n when all that was confirmed. If the store fails
@@ -32,7 +32,7 @@ def confirm(step: int) -> None:
 
 def main(folder: Path) -> None:
     """All steps; what is printed leaves the process at once."""
-    world = World(folder)
+    world = World(folder, log=None)
     source, target = world.queue("source"), world.queue("target")
     multicast(world, "news", "news.a", "news.b")
     for step in range(STEPS):
