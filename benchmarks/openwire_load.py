@@ -323,7 +323,8 @@ class Consumer(Link):
             self.transaction(MARK) if self.batch else None,
         )
         prefetch = TOPIC_PREFETCH if options.topic else QUEUE_PREFETCH
-        self._subscription: Final = "load" if options.subscribed else None
+        # A name of its own, because the subscriptions of this client at Artemis do not differ by client id.
+        self._subscription: Final = f"of-{name}" if options.subscribed else None
         self.done(
             ConsumerInfo(
                 consumer_id=consumer,

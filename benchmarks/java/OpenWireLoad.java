@@ -28,7 +28,6 @@ import org.apache.activemq.ActiveMQConnectionFactory;
  * and in order.
  */
 public final class OpenWireLoad {
-    private static final String SUBSCRIPTION = "load";
     private static final int AHEAD = 2000;
     private static final double NANOS = 1e9;
     private static final int TICKS_A_SECOND = 100;
@@ -72,7 +71,7 @@ public final class OpenWireLoad {
                     flags.contains("topic") ? session.createTopic(name) : session.createQueue(name);
             if (number < consumers) {
                 MessageConsumer consumer = flags.contains("subscribed")
-                        ? session.createDurableSubscriber((Topic) destination, SUBSCRIPTION)
+                        ? session.createDurableSubscriber((Topic) destination, name + "-" + number)
                         : session.createConsumer(destination);
                 threads.add(new Thread(() -> guard(() -> consume(session, consumer))));
             } else {
@@ -118,7 +117,7 @@ public final class OpenWireLoad {
             connection.close();
             Connection again = new ActiveMQConnectionFactory(url).createConnection();
             again.setClientID(id);
-            again.createSession(false, Session.AUTO_ACKNOWLEDGE).unsubscribe(SUBSCRIPTION);
+            again.createSession(false, Session.AUTO_ACKNOWLEDGE).unsubscribe(id);
             again.close();
         }
     }
