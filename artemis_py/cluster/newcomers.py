@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from artemis_py.cluster.peer import Peer
 
 MAX_COPIES: Final = 10_000
-"""Topics whose last copy is remembered while there are questions: some 2 MB. Beyond that the first ones are forgotten,
-and may come twice to a new subscription."""
+"""Copies that are remembered, by their hashes, while there are questions: some 2 MB. Beyond that the first ones are
+forgotten, and may come twice to a new subscription."""
 
 MAX_LATE: Final = 1_000
 """Questions that are remembered after the look-up, because a peer has not answered; the first ones are forgotten then.
@@ -56,6 +56,8 @@ class Question:
         """Peers that were not told of the subscriptions yet."""
         self.peers: Final[dict[Peer, int]] = dict.fromkeys(self.unasked, UNTOLD)
         """Peers whose copies, or answer, are not here, with the number of the last copy before the answer."""
+        self.answered: Final[set[Peer]] = set()
+        """Peers that have answered: what they retain after that comes as a copy."""
         self.copied: Final = copied
         """How many copies had come before."""
         self.newcomers: Final[list[Newcomer]] = []
@@ -83,8 +85,8 @@ class Newcomers:
         self._slow: Final[set[Peer]] = set()
         """Peers that a look-up was made without, and that have not answered since."""
         self._copied = 0
-        self._copies: Final[dict[str, tuple[int, int]]] = {}
-        """For each topic: how many copies have come, up to the last one of this topic, and a hash of that."""
+        self._copies: Final[dict[tuple[str, int], int]] = {}
+        """Copies by topic and a hash of their content: the count of all copies up to the last of them."""
 
     @property
     def are_there(self) -> bool:
@@ -152,23 +154,23 @@ class Newcomers:
                 if question.peers.get(peer) == UNTOLD and message is not None and not self._has_come(question, message):
                     for newcomer in question.patterns.match(topic):
                         newcomer.give(message)
-            elif question.peers.get(peer) == UNTOLD:
-                question.live.pop(topic, None)
-            else:
+            elif peer in question.answered:
                 question.live[topic] = None
+            else:
+                question.live.pop(topic, None)
 
     def copied(self, message: Message) -> None:
         """Note a copy, which new subscriptions get as others do: what is retained of it need not be looked up."""
         self._copied += 1
-        self._copies.pop(message.address, None)
-        self._copies[message.address] = (self._copied, hash(message.data))
+        key = (message.address, hash(message.data))
+        self._copies.pop(key, None)
+        self._copies[key] = self._copied
         if len(self._copies) > MAX_COPIES:
             del self._copies[next(iter(self._copies))]
 
     def _has_come(self, question: Question, message: Message) -> bool:
         """Tell whether a message came as a copy since a question was asked."""
-        number, content = self._copies.get(message.address, (0, 0))
-        return number > question.copied and content == hash(message.data)
+        return self._copies.get((message.address, hash(message.data)), 0) > question.copied
 
     def answered(self, peer: "Peer", number: int, copies: int) -> None:
         """Note that a peer has told everything that was there when it heard a question, but perhaps not all copies."""
@@ -176,6 +178,7 @@ class Newcomers:
         for question in self._questions.values():
             if question.number <= number and question.peers.get(peer) == UNTOLD:
                 question.peers[peer] = copies
+                question.answered.add(peer)
         self._mesh.mark(peer)
 
     def peer_lost(self, peer: "Peer") -> None:
@@ -203,6 +206,7 @@ class Newcomers:
 
     def _time_is_over(self, question: Question) -> None:
         self._slow.update(question.peers)
+        question.announcement.is_late = True
         self._look_up(question)
         self._become_late(question)
 
@@ -217,11 +221,10 @@ class Newcomers:
         if question.timer is not None:
             question.timer.cancel()
         retained = self._mesh.retained.messages
-        for topic, (number, _) in self._copies.items():
-            if number > question.copied:
-                message = retained.get(topic)
-                if message is not None and self._has_come(question, message):
-                    question.live[topic] = None
+        for topic in {topic for (topic, _), number in self._copies.items() if number > question.copied}:
+            message = retained.get(topic)
+            if message is not None and self._has_come(question, message):
+                question.live[topic] = None
         for newcomer in question.newcomers:
             newcomer.look_up(question.live)
         _end_behind(question.announcement, question.others)

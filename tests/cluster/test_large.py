@@ -393,10 +393,12 @@ def test_copies_go_through_a_node_in_between(sim: Simulation, topics: Topics) ->
     assert (waiting(a), waiting(b)) == (0, 0)
 
 
-def test_large_reply_goes_to_a_temporary_queue(sim: Simulation) -> None:
-    """C34: it keeps its place among other replies."""
+@pytest.mark.parametrize("name", [None, "ID:host-1:1:1"])
+def test_large_reply_goes_to_a_temporary_queue(sim: Simulation, name: str | None) -> None:
+    """C34: it keeps its place among other replies, whoever chose the name."""
     a, b = meshed(sim, 2)
-    requester = Requester(a)
+    requester = Requester(a, chosen_name=name)
+    a.plan_turn()
     sim.run_for(500)
     for number, size in enumerate((0, SIZE, 0)):
         send_to(b, requester.name, f"m{number}", size)

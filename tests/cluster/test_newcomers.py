@@ -43,12 +43,13 @@ class Subscriber(Sink, Newcomer):
         self.consumer = node.session.consume(subscription.queue, self)
         self.consumer.grant(1_000)
         node.services.retained.introduce(self)
-        announcement = node.domain.dispatcher.announcements.fresh
+        self.announcement = node.domain.dispatcher.announcements.fresh
+        """What its answer waits for."""
         node.domain.dispatcher.announcements.fresh = None
-        if announcement is None or announcement.is_over:
+        if self.announcement is None or self.announcement.is_over:
             self.answered()
         else:
-            announcement.when_over(self.answered)
+            self.announcement.when_over(self.answered)
 
     def answered(self) -> None:
         """The client is answered, and what was retained is before that."""

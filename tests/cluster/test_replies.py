@@ -46,10 +46,12 @@ class Receiver(SimConsumer):
 class Requester:
     """A client with a temporary queue, or a temporary topic that it subscribes to."""
 
-    def __init__(self, node: Node, routing_type: RoutingType = RoutingType.ANYCAST) -> None:
+    def __init__(
+        self, node: Node, routing_type: RoutingType = RoutingType.ANYCAST, chosen_name: str | None = None
+    ) -> None:
         self.node = node
         self.session = Session(node.domain, Subject("requester"), "requester", "test")
-        self.temporary: TemporaryNode = self.session.create_node(routing_type)
+        self.temporary: TemporaryNode = self.session.create_node(routing_type, chosen_name)
         self.name = self.temporary.name
         queue = self.name
         if routing_type is RoutingType.MULTICAST:
