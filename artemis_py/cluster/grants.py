@@ -111,7 +111,7 @@ class Grants:
         if told is not None:
             told.is_ready = is_ready
             self._busy[peer] = told
-            self._local.changed()
+            self._local.stir()
 
     def came_from(self, peer: "Peer") -> None:
         """Count a message that a peer has handed over."""
@@ -120,7 +120,7 @@ class Grants:
             told.received += 1
             told.received_ms = self._local.queue.dispatcher.now_ms
             self._busy[peer] = told
-        self._local.changed()
+            self._local.stir()
 
     # -- room --------------------------------------------------------------------------------------------------
 
@@ -172,18 +172,20 @@ class Grants:
         self._waits_for_room = False
         self._local.changed()
 
-    def divide(self) -> None:
+    def divide(self) -> bool:
         """Decide how many messages each peer may have on their way here, and have those told that must know.
 
         Peers that have messages and wait, or that have just sent some, share the room. The others have a few each, so
         that the first message of a quiet queue need not ask; all of these are looked at once in a while only, since
         each message that comes and goes here changes the room.
+
+        Returns whether nothing of this must be known sooner than after `PACE_MS`.
         """
         if self._local.queue.dispatch.is_ready:
             # Its consumers are about to get more of what waits here: their room is not known before.
-            return
+            return False
         if not self.audience:
-            return
+            return True
         now_ms = self._local.queue.dispatcher.now_ms
         own_room = self.room()
         busy = self._busy_peers(now_ms)
@@ -197,7 +199,7 @@ class Grants:
         if self._is_uneven or self._is_special or quiet_share != self._quiet_share:
             if not self._is_uneven and now_ms < self._divided_ms + PACE_MS:
                 self._local.wake_at(self._divided_ms + PACE_MS)
-                return
+                return self._is_quiet
             self._is_uneven = False
             self._quiet_share = quiet_share
             self._divided_ms = now_ms
@@ -205,6 +207,7 @@ class Grants:
                 if peer not in self._busy:
                     share = self._room_for(peer, own_room) // len(self.audience) if self._is_special else quiet_share
                     self._give(peer, min(self._standing_grant, share), now_ms)
+        return self._is_quiet
 
     def _busy_peers(self, now_ms: int) -> list["Peer"]:
         found: list[Peer] = []
@@ -226,6 +229,11 @@ class Grants:
             peer.tell_later(self._local)
         elif share < told.granted - told.received and now_ms < told.told_ms + PACE_MS:
             self._local.wake_at(told.told_ms + PACE_MS)
+
+    @property
+    def _is_quiet(self) -> bool:
+        """Whether no peer waits for room or has just sent something, and all have the same room."""
+        return not self._busy and not self._is_uneven and not self._is_special
 
     @property
     def _is_special(self) -> bool:

@@ -30,6 +30,8 @@ class Outgoing:
         """Whether a consumer was held back by something that `may_claim` looks at."""
         self.confirmed: int = 0
         """Number of messages that the peer has confirmed on this connection."""
+        self.orders: Final[dict[str, int]] = {}
+        """How many claims there are of each queue, or of each address of copies: in the lane of large messages only."""
         self._peer: Final = peer
         self._to_send: Final[deque[int]] = deque()
         """Numbers of messages that wait for room in the connection."""

@@ -2,15 +2,20 @@
 
 Demand is told as state: how many consumers, what they select, and how many messages each peer may hand over (mesh
 §3.5). All of it is worked out at the end of an iteration of the loop, for queues that changed in it.
+
+Messages and credit that come and go change little of that, so there are two kinds of look at a queue. One is at
+everything. The other is only at grants and at takers that have used or got one. A queue whose messages concern no
+other node at the moment rests: it is looked at again after `PACE_MS`, however many messages come and go.
 """
 
 from typing import TYPE_CHECKING, Final
 
-from artemis_py.cluster.grants import Grants
+from artemis_py.cluster.grants import PACE_MS, Grants
 from artemis_py.cluster.kept import KeptReport
 from artemis_py.cluster.placement import SPREAD as SPREAD
 from artemis_py.cluster.placement import placement_of
 from artemis_py.cluster.records import Demand, Instance, SharedInstance
+from artemis_py.cluster.redistribution import Redistribution
 from artemis_py.cluster.remote_queue import RemoteQueue, digest_of
 from artemis_py.cluster.strict import Turns
 from artemis_py.cluster.taker import MAX_WEIGHT, Taker
@@ -30,9 +35,6 @@ if TYPE_CHECKING:
 LINGER_MS: Final = 250
 """Time after which peers are told that the last consumer has left: a client may be about to attach again."""
 
-OFF_DELAY_MS: Final = 1000
-"""`redistribution-delay` for OFF_WITH_REDISTRIBUTION if nothing is said."""
-
 
 class LocalQueue(Watcher):
     """One queue of this broker, in the scope of the mesh."""
@@ -46,6 +48,21 @@ class LocalQueue(Watcher):
         self.grants: Final = Grants(self)
         self.takers: Final[dict[Peer, Taker]] = {}
         self.is_dirty: bool = False
+        """Whether it is looked at in the end of this iteration."""
+        self._has_changed = False
+        """Whether that look is at everything."""
+        self._rests = False
+        """Whether nothing that messages and credit change concerns another node before `_full_look_ms`."""
+        self._is_noted = False
+        """Whether something has changed that is left to the look at that time."""
+        self._full_look_ms = 0
+        """Time from which the next look is at everything."""
+        self._stale: Final[dict[Taker, None]] = {}
+        """Takers that have used up a grant, or got one."""
+        self._ready_count = 0
+        """Number of takers for which messages wait that they have no grant for."""
+        self._seen_below = 0
+        """Messages with a lower sequence were there when all takers were asked for what they want."""
         self.is_closed: bool = False
         self.placement: int = placement_of(queue)
         self.stuck_since_ms: int = 0
@@ -65,12 +82,9 @@ class LocalQueue(Watcher):
         """The last part of a digest that was worked out, and of what."""
         self._lingers: Demand | None = None
         self._linger_until_ms = 0
-        self._alone_since_ms = queue.dispatcher.now_ms
-        """Time at which the last consumer of this broker left."""
-        self._samples: list[tuple[int, int]] = []
-        """Times and the next sequence at them, to know which messages have waited long enough."""
-        self._ripe = 1
-        """Messages with a lower sequence have waited so long."""
+        self.alone_since_ms: int = queue.dispatcher.now_ms
+        """Time at which the last consumer of this broker left; -1: there is one."""
+        self._redistribution: Final = Redistribution(self)
         self._wake: Timer | None = None
         self.group_taker: Peer | None = None
         """The peer that messages of groups go to; None: they stay here."""
@@ -84,10 +98,41 @@ class LocalQueue(Watcher):
         self.changed()
 
     def changed(self) -> None:
-        """Look at this queue at the end of this iteration."""
+        """Look at everything about this queue at the end of this iteration."""
+        self._has_changed = True
+        self.stir()
+
+    def stir(self) -> None:
+        """Look at what messages and grants change, at the end of this iteration."""
         if not self.is_dirty:
             self.is_dirty = True
             self.mesh.dirty.append(self)
+
+    def stir_taker(self, taker: Taker) -> None:
+        """Look at a taker that has used up its grant, or got another one, at the end of this iteration."""
+        self._stale[taker] = None
+        self.stir()
+
+    def visited(self) -> None:
+        """Note that messages or credit came or went; see `Watcher`."""
+        if self.is_dirty:
+            return
+        # What this broker's consumers are about to get waits for nobody else.
+        if not self._rests or (self.takers and self._has_unseen and not self.queue.dispatch.is_ready):
+            self.stir()
+        else:
+            self._look_later()
+
+    @property
+    def _has_unseen(self) -> bool:
+        """Whether messages wait, and some have come since all takers were asked for what they want."""
+        return self.queue.waiting_count > 0 and self.queue.next_sequence != self._seen_below
+
+    def _look_later(self) -> None:
+        """Look at everything, but not before some time has passed."""
+        if not self._is_noted:
+            self._is_noted = True
+            self.wake_at(self._full_look_ms)
 
     def news(self) -> None:
         """Tell peers of the queue again if anything is different, at the end of this iteration."""
@@ -96,18 +141,26 @@ class LocalQueue(Watcher):
 
     def look(self) -> None:
         """Work out what has changed, and have peers told of it that must know."""
-        self.review()
-        if self.is_closed:
-            return
+        now_ms = self.queue.dispatcher.now_ms
         drain = self.mesh.departures.drain
-        if drain is not None:
-            drain.look(self)
-        self.refresh_takers()
-        self.grants.divide()
-        self.kept.report()
-        if self.has_news():
-            for peer in self.mesh.peers.values():
-                peer.tell_later(self)
+        is_full = self._has_changed or drain is not None or now_ms >= self._full_look_ms
+        if is_full:
+            self._has_changed = self._is_noted = False
+            self._full_look_ms = now_ms + PACE_MS
+            self.review()
+            if self.is_closed:
+                return
+            if drain is not None:
+                drain.look(self)
+        self.refresh_takers(is_full)
+        self._rests = self.grants.divide() and drain is None and not self._ready_count
+        if is_full:
+            self.kept.report()
+            if self.has_news():
+                for peer in self.mesh.peers.values():
+                    peer.tell_later(self)
+        elif not self._rests:
+            self._look_later()
 
     def close(self) -> None:
         """Forget the queue, which was deleted or has left the mesh."""
@@ -315,7 +368,7 @@ class LocalQueue(Watcher):
         if wanted and taker is None:
             taker = self.takers[peer] = Taker(self, peer, remote)
             peer.taking[self] = None
-            if self._keeps_what_waits and self.mesh.departures.drain is None:
+            if self._redistribution.keeps_what_waits and self.mesh.departures.drain is None:
                 taker.restrict(False, self.queue.next_sequence - 1, 0)
         elif taker is not None:
             taker.update()
@@ -326,6 +379,7 @@ class LocalQueue(Watcher):
         if self.takers.get(taker.peer) is taker:
             del self.takers[taker.peer]
             taker.peer.taking.pop(self, None)
+        self._stale.pop(taker, None)
         taker.close()
         self.changed()
 
@@ -342,17 +396,31 @@ class LocalQueue(Watcher):
 
     def is_stuck(self, taker: Taker) -> bool:
         """Tell whether the redistribution delay keeps messages from a peer that has room for them."""
-        return self._keeps_what_waits or taker.consumer.credit == 0
+        return self._redistribution.keeps_what_waits or taker.consumer.credit == 0
 
-    def refresh_takers(self) -> None:
-        """Let takers use their grants, as the load balancing and the redistribution delay allow."""
+    def refresh_takers(self, is_full: bool) -> None:
+        """Let takers use their grants, as the load balancing and the redistribution delay allow.
+
+        That is one step for each taker, so in most iterations it is done for those only that have something to use.
+        All of them are asked when messages begin to wait.
+        """
         now_ms = self.queue.dispatcher.now_ms
-        self._note_consumers(now_ms)
-        self._choose_group_taker()
-        for taker in list(self.takers.values()):
-            is_open = self._allows(taker, now_ms) and taker.may_claim
+        if is_full:
+            self._note_consumers(now_ms)
+            self._choose_group_taker()
+        if is_full or (not self._ready_count and self._has_unseen):
+            takers = list(self.takers.values())
+            self._ready_count = 0
+            self._seen_below = self.queue.next_sequence
+        else:
+            takers = list(self._stale)
+            self._ready_count -= sum(each.is_ready for each in takers)
+        self._stale.clear()
+        for taker in takers:
+            is_open = self._redistribution.allows(taker, now_ms) and taker.may_claim
             if taker.refresh(is_open, now_ms):
                 self.changed()
+            self._ready_count += taker.is_ready
             if taker.is_ready != taker.remote.told_ready:
                 taker.peer.tell_later(self)
             if taker.next_due_ms is not None:
@@ -365,7 +433,7 @@ class LocalQueue(Watcher):
         queues stay where they were sent.
         """
         peer: Peer | None = None
-        if self.is_shared and self.takers and self._alone_since_ms >= 0:
+        if self.is_shared and self.takers and self.alone_since_ms >= 0:
             peer = min(self.takers, key=_node_id)
         if peer is not self.group_taker:
             self.group_taker = peer
@@ -374,64 +442,9 @@ class LocalQueue(Watcher):
 
     def _note_consumers(self, now_ms: int) -> None:
         if self.own_consumers():
-            self._alone_since_ms = -1
-        elif self._alone_since_ms < 0:
-            self._alone_since_ms = now_ms
-
-    def _allows(self, taker: Taker, now_ms: int) -> bool:
-        """Tell whether a taker may have anything now, and restrict it to what it may have (mesh §3.4)."""
-        delay_ms = self.queue.address.settings.redistribution_delay
-        if self.mesh.departures.drain is not None:
-            taker.restrict(False, 0, 0)
-            return True
-        if self.mesh.config.load_balancing is LoadBalancing.OFF_WITH_REDISTRIBUTION:
-            if delay_ms is None:
-                delay_ms = OFF_DELAY_MS
-            return delay_ms >= 0 and self._may_redistribute(taker, delay_ms, now_ms)
-        if self._keeps_what_waits:
-            if taker.unused <= 0:
-                # What waits now stays; the next grant is for what comes after it.
-                taker.restrict(False, self.queue.next_sequence - 1, 0)
-            return True
-        taker.restrict(False, 0, 0)
-        if not delay_ms or self._alone_since_ms < 0:
-            return True
-        if now_ms < self._alone_since_ms + delay_ms:
-            self.wake_at(self._alone_since_ms + delay_ms)
-            return False
-        return True
-
-    @property
-    def _keeps_what_waits(self) -> bool:
-        """Whether only messages that come while a peer has a grant are handed over."""
-        delay_ms = self.queue.address.settings.redistribution_delay
-        return self.mesh.config.load_balancing is LoadBalancing.ON_DEMAND and delay_ms is not None and delay_ms < 0
-
-    def _may_redistribute(self, taker: Taker, delay_ms: int, now_ms: int) -> bool:
-        """Let a taker have what no consumer here has wanted for the delay.
-
-        When a message came is known from a few samples of the queue's next sequence, not for each message.
-        """
-        own = self.own_consumers()
-        if any(each.filter is None for each in own):
-            self._samples = []
-            self._ripe = 1
-            return False
-        samples = self._samples
-        next_sequence = self.queue.next_sequence
-        newest = samples[-1] if samples else (now_ms - delay_ms, self._ripe)
-        if newest[1] != next_sequence:
-            planned_ms = newest[0] + delay_ms // 4 if samples else now_ms
-            if planned_ms <= now_ms:
-                samples.append((now_ms, next_sequence))
-            else:
-                self.wake_at(planned_ms)
-        while samples and samples[0][0] + delay_ms <= now_ms:
-            self._ripe = samples.pop(0)[1]
-        if samples:
-            self.wake_at(samples[0][0] + delay_ms)
-        taker.restrict(bool(own), 0, self._ripe)
-        return True
+            self.alone_since_ms = -1
+        elif self.alone_since_ms < 0:
+            self.alone_since_ms = now_ms
 
 
 def _node_id(peer: "Peer") -> str:

@@ -377,8 +377,9 @@ class Mesh(TurnListener, Companion):
         if peer.state is not PeerState.UP:
             return
         local = self._locals.get(remote.instance.queue)
-        if local is not None and peer in local.takers and peer.may_share(remote.instance.address):
-            local.changed()
+        taker = None if local is None else local.takers.get(peer)
+        if local is not None and taker is not None and peer.may_share(remote.instance.address):
+            local.stir_taker(taker)
 
     def demand_changed(self, peer: Peer, remote: RemoteQueue) -> None:
         """Let a peer take from a queue here as it wants to."""

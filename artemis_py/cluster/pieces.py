@@ -80,8 +80,6 @@ class OutgoingBulk(Outgoing):
 
     def __init__(self, peer: "Peer") -> None:
         super().__init__(peer, Lane.BULK)
-        self._orders: Final[dict[str, int]] = {}
-        """How many claims there are of each queue, or of each address of copies."""
         self._claimed: Final[dict[int, tuple[str, Claimant]]] = {}
         """What each number is of, and what has claimed it."""
         self._after: Final[dict[int, tuple[OriginChannel, int]]] = {}
@@ -108,21 +106,21 @@ class OutgoingBulk(Outgoing):
 
     def holds_back(self, order: str) -> bool:
         """Tell whether a queue must wait because a message of it is here, and there is no room for more."""
-        return order in self._orders and self.is_full
+        return order in self.orders and self.is_full
 
     def claim_for(self, claimant: Claimant, reference: Reference, usual: Outgoing) -> None:
         """Claim a message here if it is large or would overtake one that is here, else in the usual lane."""
         order = order_of(reference)
         channel, other = self.channel, usual.channel
-        if reference.message.large is None and order not in self._orders:
+        if reference.message.large is None and order not in self.orders:
             usual.claim(reference)
             return
         assert channel is not None
         assert other is not None
         number = channel.next
-        if order not in self._orders:
+        if order not in self.orders:
             self._after[number] = (other, other.next - 1)
-        self._orders[order] = self._orders.get(order, 0) + 1
+        self.orders[order] = self.orders.get(order, 0) + 1
         self._claimed[number] = (order, claimant)
         self.claim(reference)
 
@@ -130,9 +128,9 @@ class OutgoingBulk(Outgoing):
         """Forget a claim, which has ended."""
         order, _ = self._claimed.pop(number)
         self._after.pop(number, None)
-        self._orders[order] -= 1
-        if not self._orders[order]:
-            del self._orders[order]
+        self.orders[order] -= 1
+        if not self.orders[order]:
+            del self.orders[order]
 
     # -- out ---------------------------------------------------------------------------------------------------
 

@@ -239,7 +239,7 @@ class StoreAndForward(Sink):
             consumer.relinquish(reference)
             acknowledge(reference)
             return
-        if peer.has_bulk:
+        if peer.has_bulk and (reference.message.large is not None or peer.bulk.orders):
             peer.bulk.claim_for(self, reference, peer.forwarding)
         else:
             peer.forwarding.claim(reference)

@@ -246,17 +246,20 @@ class Taker(Sink):
         self._waits.pop(reference.sequence, None)
         self._refused.discard(reference.sequence)
         peer = self.peer
-        if peer.has_bulk:
-            peer.bulk.claim_for(self, reference, peer.handover)
-        else:
+        if reference.message.large is None and not peer.bulk.orders:
             peer.handover.claim(reference)
+        else:
+            peer.bulk.claim_for(self, reference, peer.handover)
         if not self.may_claim:
             self.consumer.block()
+        if self.consumer.credit <= 0:
+            self.local.stir_taker(self)
 
     @property
     def may_claim(self) -> bool:
         """Whether the connection takes more of this queue now."""
-        return self.peer.may_claim and not self.peer.bulk.holds_back(self.local.queue.name)
+        peer = self.peer
+        return peer.handover.may_claim and not (peer.bulk.orders and peer.bulk.holds_back(self.local.queue.name))
 
     @property
     def has_refused(self) -> bool:

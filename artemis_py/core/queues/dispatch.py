@@ -149,8 +149,6 @@ class Dispatch(Dispatchable):
                 self._draining.append(consumer)
             self.enter(consumer)
         self.mark_ready()
-        if self.watcher is not None:
-            self.watcher.changed()
 
     def deliver(self, budget: int) -> int:
         """Hand at most `budget` waiting messages to consumers with credit; return how many.

@@ -68,7 +68,7 @@ class Dispatchable:
         self.awaits_store: bool = False
         """Whether it becomes ready when its next message is durable."""
         self.watcher: Watcher | None = None
-        """Told after each visit, and when a consumer comes, leaves or gets credit; None for nearly every queue."""
+        """Told after each visit, and when a consumer comes or leaves; None without a mesh."""
 
     def mark_ready(self) -> None:
         """Have `deliver` called in this iteration of the loop."""
@@ -248,5 +248,5 @@ class Dispatcher:
         delivered = queue.deliver(share)
         queue.is_greedy = delivered >= min(share, many)
         if queue.watcher is not None:
-            queue.watcher.changed()
+            queue.watcher.visited()
         return delivered

@@ -5,10 +5,17 @@ from mypy_extensions import mypyc_attr
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Watcher:
-    """Told that the consumers of one queue, their credit or what waits for them may have changed."""
+    """Told that the consumers of one queue, their credit or what waits for them may have changed.
+
+    Within dispatch nothing may be delivered, added or removed.
+    """
 
     def changed(self) -> None:
-        """Note the change; called often, and from within dispatch, so nothing may be delivered, added or removed."""
+        """Note that a consumer has come or left, or that the queue was paused."""
+        raise NotImplementedError
+
+    def visited(self) -> None:
+        """Note that messages or credit may have come or gone; called for each visit to the queue."""
         raise NotImplementedError
 
     def gives_up(self, is_forced: bool) -> bool:
