@@ -154,6 +154,7 @@ class Departures:
     def admitted(self, node_id: str) -> None:
         """Note that a node has come itself: it stays unless it says otherwise, and is no longer forgotten."""
         self.leaving.pop(node_id, None)
+        self._mesh.nodes.changed()
         if self._forgotten.pop(node_id, None) is not None:
             self._mesh.storage.save_record(FORGOTTEN, node_id.encode(), None)
 
@@ -212,6 +213,7 @@ class Departures:
         before = self.leaving.pop(peer.node_id, Parting.STAYS)
         if parting is not Parting.STAYS:
             self.leaving[peer.node_id] = parting
+        mesh.nodes.changed()
         peer.visit.is_leaving = parting is not Parting.STAYS
         if parting is before:
             return
@@ -270,6 +272,7 @@ class Departures:
         if self.leaving.get(node_id) is not Parting.LEFT or mesh.channels.claimed_for(node_id):
             return
         del self.leaving[node_id]
+        mesh.nodes.changed()
         peer = mesh.peers.get(node_id)
         if peer is not None:
             peer.close(LEFT)

@@ -65,7 +65,9 @@ class Elsewhere(RemoteBindings):
         self._patterns: Final[Patterns[tuple[str, str]]] = Patterns(mesh.domain.options.wildcards)
         """Nodes and patterns, by pattern."""
         self._ways: Final[dict[str, str]] = {}
-        """The peer on the nearest way to a node, as it was last looked for."""
+        """The peer on the nearest way to a node, as it was last looked for; empty: there is none."""
+        self._told_of: Final[dict[str, dict[tuple[str, str], None]]] = {}
+        """Keys of what was told of each node."""
 
     # -- what peers tell -----------------------------------------------------------------------------------------
 
@@ -78,6 +80,7 @@ class Elsewhere(RemoteBindings):
         remote = Remote(via, record)
         if key not in self._remotes:
             self._remotes[key] = {}
+            self._told_of.setdefault(record.node, {})[key] = None
             self._patterns.add(record.pattern, key)
         self._remotes[key][via] = remote
         self._by_peer.setdefault(via, {})[key] = remote
@@ -109,6 +112,7 @@ class Elsewhere(RemoteBindings):
         del self._remotes[key][via]
         if not self._remotes[key]:
             del self._remotes[key]
+            self._told_of[key[0]].pop(key)
             self._patterns.remove(key[1], key)
         if _stored(remote.record):
             self._save(via, key, None)
@@ -116,8 +120,8 @@ class Elsewhere(RemoteBindings):
 
     def _changed(self, key: tuple[str, str]) -> None:
         """Have routers of addresses made again that have other copies to send now."""
-        self._ways.clear()
         node, pattern = key
+        self._ways.pop(node, None)
         routers = self._mesh.domain.routers
         if self._patterns.is_wild(pattern):
             routers.remote_changed()
@@ -201,11 +205,10 @@ class Elsewhere(RemoteBindings):
         for node in nodes:
             via = self._ways.get(node)
             if via is None:
-                found = [each for (name, _), told in self._remotes.items() if name == node for each in told.values()]
-                if not found:
-                    continue
-                via = self._ways[node] = min(found, key=_nearness).via
-            ways.setdefault(via, []).append(node)
+                found = [each for key in self._told_of.get(node, ()) for each in self._remotes[key].values()]
+                via = self._ways[node] = min(found, key=_nearness).via if found else ""
+            if via:
+                ways.setdefault(via, []).append(node)
         return ways
 
 

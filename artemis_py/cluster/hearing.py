@@ -120,6 +120,8 @@ class Hearing:
                 self._hear_of_retained(record)
             case _:
                 mesh.departures.heard(self._peer, record)
+        if remote is not None:
+            mesh.nodes.changed()
         if remote is not None and self._peer.is_up:
             mesh.demand_changed(self._peer, remote)
 
@@ -141,6 +143,7 @@ class Hearing:
         for gone in self._remotes.sweep():
             mesh.shells.gone(node_id, gone.instance)
             mesh.demand_changed(self._peer, gone)
+        mesh.nodes.changed()
         for interest in self._remotes.sweep_interests():
             mesh.elsewhere.forget(node_id, interest)
         mesh.elsewhere.sweep(node_id, self._remotes.interests)

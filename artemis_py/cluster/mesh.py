@@ -27,10 +27,11 @@ from artemis_py.cluster.marks import Marks
 from artemis_py.cluster.members import KnownMember as KnownMember
 from artemis_py.cluster.members import Members
 from artemis_py.cluster.newcomers import Newcomers
+from artemis_py.cluster.nodes import KnownNodes
 from artemis_py.cluster.peer import Peer, PeerState
-from artemis_py.cluster.placement import SPREAD, is_covered
+from artemis_py.cluster.placement import is_covered
 from artemis_py.cluster.records import SharedInstance
-from artemis_py.cluster.remote_queue import RemoteQueue, RemoteQueues
+from artemis_py.cluster.remote_queue import RemoteQueue
 from artemis_py.cluster.retained_topics import RetainedTopics
 from artemis_py.cluster.shells import Shells
 from artemis_py.cluster.strict import StoreAndForward
@@ -122,10 +123,7 @@ class Mesh(TurnListener, Companion):
         self._locals: Final[dict[str, LocalQueue]] = {}
         self._by_id: Final[dict[int, LocalQueue]] = {}
         self._next_id = 1
-        self._known: Final[dict[str, RemoteQueues]] = {}
-        """Queues of the nodes that are, or were, connected in this run, by node id."""
-        self._formats: Final[dict[str, frozenset[str]]] = {}
-        """Formats of messages that these nodes can read."""
+        self.nodes: Final = KnownNodes()
         self.takes_large: Final[set[str]] = set()
         """Nodes that take large messages, by id."""
         self._forwards: Final[dict[str, StoreAndForward]] = {}
@@ -265,8 +263,7 @@ class Mesh(TurnListener, Companion):
         """Note that messages may go to a peer, and come from it."""
         assert peer.hello is not None
         peer.visit.since_ms = self.now_ms
-        self._known[peer.node_id] = peer.remotes
-        self._formats[peer.node_id] = peer.formats
+        self.nodes.learn(peer.node_id, peer.remotes, peer.formats)
         (self.takes_large.add if peer.has_bulk else self.takes_large.discard)(peer.node_id)
         self.forward_to(peer.node_id).connected(peer)
         self.departures.peer_up()
@@ -323,7 +320,7 @@ class Mesh(TurnListener, Companion):
         """End everything that is on its way to a member, or waits for it; return how many messages each is."""
         node_id = member.node_id
         count = self.channels.drop(node_id)
-        self._known.pop(node_id, None)
+        self.nodes.forget(node_id)
         self.loads.pop(node_id, None)
         self.elsewhere.forget_peer(node_id)
         self.shells.forget_node(node_id)
@@ -417,20 +414,6 @@ class Mesh(TurnListener, Companion):
         return self.config.max_hops > 0 and self.is_shared(address, queue)
 
     # -- what waits for a node -----------------------------------------------------------------------------------
-
-    def nodes_with(self, address: str, queue: str, format: str) -> list[str]:
-        """Return the nodes that have a queue, as far as this run has heard, reachable or not; always in one order.
-
-        Nodes that cannot read messages of this format are left out.
-        """
-        found: list[str] = []
-        for node_id, remotes in sorted(self._known.items()):
-            remote = remotes.find(address, queue)
-            if node_id in self.departures.leaving:
-                continue
-            if remote is not None and remote.instance.placement == SPREAD and format in self._formats[node_id]:
-                found.append(node_id)
-        return found
 
     def forward_to(self, node_id: str) -> StoreAndForward:
         """Return what waits for a node."""

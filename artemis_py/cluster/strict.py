@@ -347,6 +347,10 @@ class Turns(Guard):
         super().__init__()
         self._local: Final = local
         self._turn = 0
+        self._nodes: Final[dict[str, list[str]]] = {}
+        """Nodes that take turns, by format of the message."""
+        self._version = -1
+        """Version of what is known of nodes (`KnownNodes.version`) that they are of."""
 
     def admit(self, queue: Queue, reference: Reference) -> bool:
         """Keep the message for another node if it is that node's turn; what a peer sent has had its turn."""
@@ -354,7 +358,7 @@ class Turns(Guard):
         message = reference.message
         if mesh.arrivals.is_taking or message.has_group:
             return super().admit(queue, reference)
-        nodes = mesh.nodes_with(queue.address.name, queue.name, message.format.name)
+        nodes = self._nodes_for(message.format.name)
         if message.large is not None:
             nodes = [each for each in nodes if each in mesh.takes_large]
         self._turn = (self._turn + 1) % (len(nodes) + 1)
@@ -365,3 +369,15 @@ class Turns(Guard):
         queue.messages_added -= 1
         queue.messages_replaced -= 1
         return False
+
+    def _nodes_for(self, format: str) -> list[str]:
+        """Return the nodes that take turns; with a hundred of them, to look for them costs more than the message."""
+        mesh, queue = self._local.mesh, self._local.queue
+        if self._version != mesh.nodes.version:
+            self._version = mesh.nodes.version
+            self._nodes.clear()
+        found = self._nodes.get(format)
+        if found is None:
+            having = mesh.nodes.having(queue.address.name, queue.name, format)
+            found = self._nodes[format] = [each for each in having if each not in mesh.departures.leaving]
+        return found

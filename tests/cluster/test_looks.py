@@ -3,12 +3,17 @@
 from collections import deque
 from functools import partial
 
+import pytest
+
 from artemis_py.cluster.local_queue import LocalQueue
+from artemis_py.cluster.nodes import KnownNodes
 from artemis_py.core.messages.builtin_format import PLAIN_FORMAT
 from artemis_py.core.messages.message import Message
 from artemis_py.core.queues.consumer import ACCEPTED
+from artemis_py.core.settings.cluster_config import LoadBalancing
 from tests.cluster.node import Node
 from tests.cluster.simulation import Simulation
+from tests.cluster.test_departures import begin
 from tests.cluster.test_handover import meshed
 from tests.core_harness import Recorder
 
@@ -18,10 +23,10 @@ TURNS = 50
 class Looks(deque[LocalQueue]):
     """Queues that changed, and how many there ever were."""
 
-    count = 0
+    looks = 0
 
     def append(self, local: LocalQueue, /) -> None:
-        self.count += 1
+        self.looks += 1
         super().append(local)
 
 
@@ -41,7 +46,7 @@ def looks_while_local_messages_pass(node: Node) -> int:
         node.domain.dispatcher.run()
 
     assert not node.domain.queues["q"].message_count
-    return looks.count
+    return looks.looks
 
 
 def test_local_messages_do_not_have_their_queue_looked_at(sim: Simulation) -> None:
@@ -77,3 +82,32 @@ def test_what_rests_is_looked_at_when_a_peer_wants_it(sim: Simulation) -> None:
     sim.send(a, "q", "for b")
 
     assert sim.run_until(lambda: consumer.bodies == ["for b"])
+
+
+def test_strict_looks_for_nodes_when_they_change_only(sim: Simulation, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And not for each message; a node that leaves the mesh gets no turn at once."""
+    asked: list[str] = []
+    having = KnownNodes.having
+
+    def count(nodes: KnownNodes, address: str, queue: str, format: str) -> list[str]:
+        asked.append(queue)
+        return having(nodes, address, queue, format)
+
+    monkeypatch.setattr(KnownNodes, "having", count)
+    a, b, c = meshed(sim, 3, load_balancing=LoadBalancing.STRICT)
+    for node in (a, b, c):
+        sim.at(sim.now, partial(node.run, node.generation, partial(node.queue, "q")))
+    sim.run_for(1_000)
+    asked.clear()
+    for number in range(30):
+        sim.send(a, "q", f"m{number}")
+    sim.run_for(1_000)
+    assert [len(asked), b.domain.queues["q"].message_count, c.domain.queues["q"].message_count] == [1, 10, 10]
+
+    begin(b)
+    sim.run_for(1_000)
+    asked.clear()
+    for number in range(30):
+        sim.send(a, "q", f"n{number}")
+    sim.run_for(1_000)
+    assert [len(asked), b.domain.queues["q"].message_count] == [1, 0]
