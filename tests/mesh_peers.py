@@ -26,6 +26,7 @@ class Notes:
         self.connection: PeerConnection | None = None
         self.refusal: PeerRefused | None = None
         self.confirms = confirms
+        self.reads = 0
 
     def opened(self, connection: PeerConnection, hello: Mapping[str, object]) -> None:
         """The beginning."""
@@ -43,6 +44,10 @@ class Notes:
         self.heard.append((lane, number, message))
         if self.confirms and self.connection is not None:
             self.connection.accept(lane, number)
+
+    def has_read(self) -> None:
+        """The end of a read with messages."""
+        self.reads += 1
 
     def accepted(self, lane: Lane, number: int) -> None:
         """Confirmations."""

@@ -146,32 +146,44 @@ class Incoming:
         """Number of the last message received; 0 if all are confirmed or about to be."""
         self.is_held: bool = False
         """Whether nothing is confirmed because an address is full."""
+        self._mark: int = 0
+        """Number of the last message that was taken."""
+        self._is_marked: bool = True
+        """Whether the store was told of that."""
         self._peer: Final = peer
 
     def begin(self, id: int, number: int) -> None:
         """Note the channel that messages come on. Raises ProtocolError if it does not continue behind the mark."""
         peer, marks = self._peer, self._peer.mesh.marks
         marks.check(peer.node_id, id)
-        if marks.get(peer.node_id, id) + 1 != number:
+        mark = marks.get(peer.node_id, id)
+        if mark + 1 != number:
             raise ProtocolError(f"the channel continues with {number}, not behind the mark")
         self.channel = id
+        self._mark = mark
 
     def is_new(self, number: int) -> bool:
         """Tell whether a message was not taken before. Raises ProtocolError for one that is out of order."""
         if self.channel is None:
             raise ProtocolError("a message came before its channel")
-        mark = self._peer.mesh.marks.get(self._peer.node_id, self.channel)
-        if number > mark + 1:
-            raise ProtocolError(f"message {number} came after {mark}")
-        return number == mark + 1
+        if number > self._mark + 1:
+            raise ProtocolError(f"message {number} came after {self._mark}")
+        return number == self._mark + 1
 
     def taken(self, number: int) -> None:
-        """Move the mark, in the commit that stores the message."""
-        assert self.channel is not None
-        self._peer.mesh.marks.set(self._peer.node_id, self.channel, number)
+        """Move the mark; `save_mark` follows before anything else runs, so it is in the commit of the message."""
+        self._mark = number
+        self._is_marked = False
+
+    def save_mark(self) -> None:
+        """Store the mark: once for all messages that came together."""
+        if not self._is_marked and self.channel is not None:
+            self._is_marked = True
+            self._peer.mesh.marks.set(self._peer.node_id, self.channel, self._mark)
 
     def plan_confirmation(self) -> None:
-        """Confirm what has come when it is durable."""
+        """Confirm what has come when it is durable, with its mark."""
+        self.save_mark()
         if self.to_confirm and not self.is_held:
             number, self.to_confirm = self.to_confirm, 0
             peer = self._peer

@@ -339,7 +339,7 @@ class Peer:
     # -- messages in -------------------------------------------------------------------------------------------
 
     def message(self, lane: Lane, number: int, message: bytes) -> None:
-        """Take a message; see `PeerListener`. Its mark is stored in the same commit."""
+        """Take a message; see `PeerListener`. Its mark is stored in the same commit, at the end of the read."""
         if self.state in (PeerState.CLOSED, PeerState.LOGIN):
             return
         self._hear()
@@ -347,6 +347,11 @@ class Peer:
             self._take(lane, number, message)
         except (ProtocolError, Refusal) as error:
             self.close(str(error))
+
+    def has_read(self) -> None:
+        """Store the marks of what was taken; see `PeerListener`."""
+        for incoming in self.incoming.values():
+            incoming.save_mark()
 
     def _take(self, lane: Lane, number: int, content: bytes) -> None:
         self.mesh.mark(self)
@@ -479,6 +484,7 @@ class Peer:
             return
         was = self.state
         self.state = PeerState.CLOSED
+        self.has_read()
         if self._timer is not None:
             self._timer.cancel()
         for outgoing in (self.handover, self.copies, self.bulk):

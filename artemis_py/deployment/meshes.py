@@ -477,6 +477,7 @@ class _Told:
         self.opened: Final = peer.opened
         self.control: Final = peer.control
         self.message: Final = peer.message
+        self.has_read: Final = peer.has_read
         self.accepted: Final = peer.accepted
         self.has_room: Final = peer.has_room
         self._peer: Final = peer

@@ -100,6 +100,7 @@ class End:
                 self.listener.control(content)
             elif kind == MESSAGE:
                 self.listener.message(LANES[lane], number, content)
+                self.listener.has_read()
             else:
                 self.listener.accepted(LANES[lane], number)
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from artemis_py.cluster.envelope import Envelope, encode_envelope
+from artemis_py.cluster.marks import MARKS, Marks
 from artemis_py.cluster.mesh import Mesh
 from artemis_py.cluster.peer import Peer, PeerState
 from artemis_py.cluster.record_codec import decode, encode, encode_one
@@ -23,6 +24,7 @@ from artemis_py.cluster.remote_queue import RemoteQueue
 from artemis_py.cluster.telling import QUEUES_PER_TURN
 from artemis_py.core.messages.builtin_format import plain_message
 from artemis_py.core.messages.view import MessageView
+from artemis_py.core.queues.storage import Storage
 from artemis_py.core.runtime.carrier import Lane, PeerRefused
 from artemis_py.core.settings.address_settings import AddressSettings
 from artemis_py.core.settings.cluster_config import ClusterConfig
@@ -351,6 +353,59 @@ def deliver(peer: Peer, address: str, queue: str, number: int = 1) -> None:
     message.durable = True
     envelope = Envelope(message, address, queue, 0, False, ("stranger",))
     peer.message(Lane.HANDOVER, number, encode_envelope(envelope))
+
+
+class CountedMarks(Marks):
+    """Marks that count how often one is stored."""
+
+    def __init__(self, storage: Storage) -> None:
+        super().__init__(storage)
+        self.stored: list[int] = []
+
+    def set(self, origin: str, channel: int, number: int) -> None:
+        self.stored.append(number)
+        super().set(origin, channel, number)
+
+
+def counted(node: Node) -> CountedMarks:
+    """The marks of a node."""
+    marks = node.mesh.marks = CountedMarks(node.domain.storage)  # type: ignore[misc]
+    return marks
+
+
+def test_messages_that_come_together_cost_one_mark(sim: Simulation) -> None:
+    """It is stored before anything else runs, so it is in the commit of the messages; nothing more follows it."""
+    node, wire, peer = open_wire(sim, *UP)
+    marks = counted(node)
+
+    def read() -> None:
+        for number in (1, 2, 3):
+            deliver(peer, "q", "q", number)
+        assert marks.stored == []
+        peer.has_read()
+
+    node.run(node.generation, read)
+    assert marks.stored == [3]
+    sim.run_for(1_000)
+
+    assert marks.stored == [3]
+    assert wire.accepted == [3]
+    assert [value for _, value in node.store.load_records(MARKS)] == [(3).to_bytes(8, "big")]
+
+
+def test_mark_is_stored_if_the_connection_ends_in_the_middle_of_a_read(sim: Simulation) -> None:
+    """What came before the end is in the store, so the peer must hear of it."""
+    node, _, peer = open_wire(sim, *UP)
+    marks = counted(node)
+
+    def read() -> None:
+        deliver(peer, "q", "q", 1)
+        deliver(peer, "q", "q", 3)
+
+    node.run(node.generation, read)
+
+    assert not peer.is_up
+    assert marks.stored == [1]
 
 
 def test_queue_that_is_gone_is_made_again(sim: Simulation) -> None:

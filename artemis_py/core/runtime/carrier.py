@@ -77,6 +77,9 @@ class PeerListener(Protocol):
     def message(self, lane: Lane, number: int, message: bytes) -> None:
         """Process a message; it is sent again after a break unless it was confirmed."""
 
+    def has_read(self) -> None:
+        """Note that all octets which came together are processed: called after messages, before anything else runs."""
+
     def accepted(self, lane: Lane, number: int) -> None:
         """Note that the other broker has confirmed all messages of a lane up to this number."""
 

@@ -42,6 +42,8 @@ class PeerEnd:
         self._control_in: ControlIn | None = None
         self._out: Final = {lane: OutLane(is_settled=False, failed=self._fail) for lane in Lane}
         self._in: Final[dict[Lane, LaneIn]] = {}
+        self._has_messages: bool = False
+        """Whether messages came in this read."""
 
     # -- for the mesh ------------------------------------------------------------------------------------------
 
@@ -106,6 +108,9 @@ class PeerEnd:
         listener = self._listener
         if listener is None:
             return
+        if self._has_messages:
+            self._has_messages = False
+            listener.has_read()
         has_room = self._control_out.has_caught_up
         self._control_out.has_caught_up = False
         for lane, out in self._out.items():
@@ -226,6 +231,7 @@ class PeerEnd:
 
     def _receive(self, lane: Lane, number: int, message: bytes) -> None:
         if self._listener is not None:
+            self._has_messages = True
             self._listener.message(lane, number, message)
 
 

@@ -73,6 +73,20 @@ def test_what_is_said_at_once_is_not_lost() -> None:
     assert pair.here.take() == [OPENED_HERE, ("control", b"first"), (Lane.HANDOVER, 1, b"message")]
 
 
+def test_the_end_of_a_read_is_told_once() -> None:
+    """After all of its messages, for the mark of the last one; records have none."""
+    pair = opened()
+    for number in range(1, 6):
+        pair.here.there.send(Lane.HANDOVER, number, b"m")
+    pair.run()
+    assert len(pair.there.take()) == 5
+    assert pair.there.reads == 1
+
+    pair.here.there.send_control(b"record")
+    pair.run()
+    assert pair.there.reads == 1
+
+
 def test_a_confirmation_is_for_all_messages_up_to_a_number() -> None:
     """And for those of its lane only; the mesh hears once of many."""
     pair = opened()
