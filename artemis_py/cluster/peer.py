@@ -1,17 +1,6 @@
-"""One connection to another broker of the mesh (mesh §5.4 to §5.7).
-
-    LOGIN      dialled or accepted; the other side has not said who it is
-    FENCING    an older connection to the same broker is forgotten; what it brought is being committed
-    RESUMING   the marks are told; claims of the former connection are settled by the peer's marks, and committed
-    SYNCING    both sides tell what they have
-    UP         messages may be handed over
-    CLOSED     nothing of this connection counts any more; claims are in doubt until the peer has told its marks again
-
-A connection that is UP is suspect while the peer is silent: it gets no more messages until it speaks.
-"""
+"""One connection to another broker of the mesh (mesh §5.4 to §5.7); `peer_state` has its states."""
 
 from collections.abc import Callable, Mapping
-from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -22,6 +11,7 @@ from artemis_py.cluster.hello import BULK, COPIES, Hello, read_hello
 from artemis_py.cluster.interests import Announced
 from artemis_py.cluster.lanes import Incoming, Outgoing
 from artemis_py.cluster.local_queue import LocalQueue
+from artemis_py.cluster.peer_state import PeerState as PeerState
 from artemis_py.cluster.pieces import IncomingBulk, OutgoingBulk
 from artemis_py.cluster.record_codec import decode, encode
 from artemis_py.cluster.records import (
@@ -54,17 +44,6 @@ if TYPE_CHECKING:
     from artemis_py.cluster.mesh import Mesh
 
 DIGEST_MS: Final = 60_000
-
-
-class PeerState(Enum):
-    """How far a connection is."""
-
-    LOGIN = "login"
-    FENCING = "fencing"
-    RESUMING = "resuming"
-    SYNCING = "syncing"
-    UP = "up"
-    CLOSED = "closed"
 
 
 class Peer:
