@@ -33,6 +33,12 @@ REST_AFTER_FAILURE_S: Final = 1.0
 READ_UNITS: Final = 1000
 LINE_UNITS: Final = 1000
 
+# Messages that a turn delivers at least, if there are so many. If more came in, as many go out: otherwise a backlog
+# would gather while consumers wait, and each message of it would be stored before it is consumed. Measured with 16
+# producers and 16 consumers, each way in one run: in memory 3.4 us a message, with as many deliveries 2.3; durable 12.1
+# and 7.9, with a log 18.0 and 6.6.
+DELIVERIES: Final = 1000
+
 # Share of a read when other connections used up the rest: a client that asks for little never waits for clients that
 # ask for much.
 LEAST_UNITS: Final = 200
@@ -44,8 +50,8 @@ class Core(Protocol):
     now_ms: int
     meter: Meter
 
-    def run(self, *, is_busy: bool) -> bool:
-        """Dispatch what is ready, within bounds; return True if more is waiting. `is_busy`: more input waits."""
+    def run(self, budget: int, is_busy: bool) -> bool:
+        """Deliver what is ready, at most `budget` messages; return True if more waits. `is_busy`: more input waits."""
 
     def next_deadline_ms(self) -> int | None:
         """Return when `handle_deadlines` must be called, in milliseconds since 1970; None if never."""
@@ -106,6 +112,8 @@ class Turn:
         self.reads: Final = Reads()
         self._read_end = core.meter.work + READ_UNITS
         """Reading of the meter at which the reads of this turn have used up their work."""
+        self._dispatched: int = core.meter.work
+        """Reading of the meter when the core dispatched last."""
         self._line: deque[Writer] = deque()
         """Connections with received input that is not processed yet."""
         self._deadlines = Deadlines()
@@ -168,12 +176,14 @@ class Turn:
         self._is_planned = False
         now = self.enter()
         self._serve_line(now)
+        budget = max(self._meter.work - self._dispatched, DELIVERIES)
         try:
-            has_more = self._core.run(is_busy=len(self._line) > 0)
+            has_more = self._core.run(budget, len(self._line) > 0)
         except Exception:
             # No connection can be blamed here, so all of them stay open; the next event brings the next attempt.
             self._brake.exception("", "dispatch failed")
             has_more = False
+        self._dispatched = self._meter.work
         marked, self._marked = self._marked, []
         for connection in marked:
             connection.flush(now)

@@ -6,7 +6,7 @@ from math import inf
 import pytest
 
 from artemis_py.core.runtime.meter import Meter
-from artemis_py.transport.turn import LONGEST_CORE_WAIT_S, REST_AFTER_FAILURE_S, Turn
+from artemis_py.transport.turn import DELIVERIES, LONGEST_CORE_WAIT_S, REST_AFTER_FAILURE_S, Turn
 from tests.unit.transport.doubles import START_MS, ManualLoop
 
 AWAITED_BATCH = 7
@@ -24,8 +24,10 @@ class ScriptedCore:
         self.deadlines_handled: list[int] = []
         self.error: Exception | None = None
         self.was_busy = False
+        self.budgets: list[int] = []
 
-    def run(self, *, is_busy: bool) -> bool:
+    def run(self, budget: int, is_busy: bool) -> bool:
+        self.budgets.append(budget)
         self.was_busy = is_busy
         self.runs.append(self.now_ms)
         if self.error is not None:
@@ -111,6 +113,16 @@ def test_unfinished_dispatch_goes_on_in_the_next_iteration(turn: Turn, core: Scr
     assert len(core.runs) == 1
     loop.run()
     assert len(core.runs) == 3
+
+
+def test_a_turn_delivers_as_many_messages_as_came_in(turn: Turn, core: ScriptedCore, loop: ManualLoop) -> None:
+    """Otherwise a backlog would gather as long as many connections send, although consumers wait."""
+    for came_in in (0, DELIVERIES - 1, 5 * DELIVERIES, 0):
+        core.meter.work += came_in
+        turn.plan()
+        loop.run_once()
+
+    assert core.budgets == [DELIVERIES, DELIVERIES, 5 * DELIVERIES, DELIVERIES]
 
 
 def test_the_core_is_told_whether_input_waits(turn: Turn, core: ScriptedCore, loop: ManualLoop) -> None:
