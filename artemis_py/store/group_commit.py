@@ -276,7 +276,16 @@ class GroupCommit:
         if self._run is not None:
             self._is_planned = True
             if self._in_flight is None:
-                self._run.scheduler.call_later(UNHURRIED_S, self._commit)
+                number = self._gathering.number
+                self._run.scheduler.call_later(UNHURRIED_S, lambda: self._commit_unhurried(number))
+
+    def _commit_unhurried(self, number: int) -> None:
+        """Commit the batch that this was planned for; if it was cut already, the next one has its own time.
+
+        Otherwise each batch that a caller hurried would, 5 ms later, cut short another one that nobody waits for.
+        """
+        if self._gathering.number == number:
+            self._commit()
 
     def _commit(self) -> None:
         """Cut the batch and hand it to the worker, unless a commit is in flight or there is nothing to do."""

@@ -1,5 +1,6 @@
 """The store on disk: what is written when, who is told when, and what a restart brings back."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -564,6 +565,34 @@ def test_a_waiting_consumer_hurries_the_commit(tmp_path: Path) -> None:
             settle_down(world.domain)
 
             assert (unhurried, world.store._is_urgent) == (False, True)
+
+
+def test_the_time_of_a_hurried_commit_cuts_no_later_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A settled delivery waits for its own time, so that it can share the commit of the next message."""
+    with World(tmp_path) as world:
+        queue = world.queue()
+        world.settle()
+        recorder, consumer = attach(world.domain, queue)
+        times: list[Callable[[], object]] = []
+        monkeypatch.setattr(world.hands, "call_later", lambda delay, callback: times.append(callback))
+        world.send("q", "m")
+        world.store.when_durable(lambda: None)
+        world.hands.turn()
+        while world.hands.planned or world.hands.jobs:
+            world.hands.turn()
+            if world.hands.jobs:
+                world.hands.work()
+        (of_the_message,) = times[:1]
+        times.clear()
+        settle_down(world.domain)
+        consumer.settle(recorder.take()[0], ACCEPTED)
+        (of_the_settlement,) = times
+
+        of_the_message()
+        commits = len(world.hands.jobs)
+        of_the_settlement()
+
+        assert (commits, len(world.hands.jobs)) == (0, 1)
 
 
 def test_messages_of_the_commit_that_ended_are_delivered_and_later_ones_wait(tmp_path: Path) -> None:
