@@ -23,6 +23,7 @@ A record is a number of parts, each of one kind, in the order in which a transac
     7  address      u32 id of an address whose duplicate ids are deleted
     8  move         u32 queue id, u8 rank, u64 sequence before the first reference; u32 queue id, u8 rank, u64 first
                     sequence there; u64 references, u64 bytes
+    9  inheritance     the same, of references that stay where they are; see `inherited`
 
 Values have no checksum of their own here, because the log has one for the record; a definition has, because its value
 is made on the loop.
@@ -47,6 +48,7 @@ REMOVAL: Final = 5
 DROP: Final = 6
 ADDRESS: Final = 7
 MOVE: Final = 8
+INHERITANCE: Final = 9
 
 # Values from this size on are written from where they are: a part more costs less than copying it.
 LONG_BYTES: Final = 1024
@@ -99,13 +101,12 @@ def encode_batch(batch: Batch) -> list[bytes]:
             pieces.append(amendment)
     if batch.removals:
         _encode_removals(batch.removals, pieces)
-    if batch.moves:
-        pieces.append(_PART.pack(MOVE, len(batch.moves)))
-        for move in batch.moves:
-            span = move.span
-            source = (span.source_id, span.source_rank, span.after)
-            target = (span.target_id, span.target_rank, span.first)
-            pieces.append(_SPAN.pack(*source, *target, span.count, span.size_bytes))
+    for move in batch.moves:
+        span = move.span
+        source = (span.source_id, span.source_rank, span.after)
+        target = (span.target_id, span.target_rank, span.first)
+        pieces.append(_PART.pack(INHERITANCE if move.inherits else MOVE, 1))
+        pieces.append(_SPAN.pack(*source, *target, span.count, span.size_bytes))
     if batch.drops:
         pieces.append(_PART.pack(DROP, len(batch.drops)))
         for drop in batch.drops:
@@ -207,6 +208,9 @@ class Replay:
         elif kind == MOVE:
             for _ in range(count):
                 self._writer.move(Span(*_SPAN.unpack(self._take(_SPAN.size))))
+        elif kind == INHERITANCE:
+            for _ in range(count):
+                self._writer.inherit(Span(*_SPAN.unpack(self._take(_SPAN.size))))
         elif kind == DROP:
             for _ in range(count):
                 self._drop()

@@ -28,6 +28,8 @@ from artemis_py.store.batch import Batch
 from artemis_py.store.condition import Damage, examine, has_note, leave_note, remove_note
 from artemis_py.store.failure import reason_of
 from artemis_py.store.folder_lock import FolderLock
+from artemis_py.store.format import check_format, mark
+from artemis_py.store.inherited import PREFIX, Inherited
 from artemis_py.store.large import body_files
 from artemis_py.store.last_values import Found, look_up
 from artemis_py.store.pages import PageReader
@@ -131,9 +133,11 @@ class Environment:
             self._env = self._open(map_bytes)
             with self._env.begin(write=True) as transaction:
                 self.databases = {name: self._env.open_db(name, txn=transaction) for name in schema.DATABASES}
-                self._check_format(transaction, for_import)
+                check_format(folder, self.databases, transaction, for_import)
                 if not for_import:
                     self._check_whole(transaction)
+            self.inherited: Final = Inherited(self.read_all(schema.RECORDS, PREFIX))
+            """Ranges of one queue that belong to another one."""
         except (lmdb.Error, OSError) as error:
             self._release()
             reason = reason_of(error, folder / FILE_NAME)
@@ -243,72 +247,12 @@ class Environment:
         # No read-ahead: a backlog is not read in the order of its pages.
         return lmdb.open(str(self.folder), map_size=map_bytes, max_dbs=len(schema.DATABASES), readahead=False)
 
-    def _check_format(self, transaction: lmdb.Transaction, for_import: bool) -> None:
-        meta = self.database(schema.META)
-        value = transaction.get(schema.FORMAT_KEY, db=meta)
-        if value is None:
-            transaction.put(schema.FORMAT_KEY, schema.U32.pack(schema.FORMAT_VERSION), db=meta)
-            return
-        version = schema.U32.unpack(value)[0] if len(value) == schema.U32.size else 0
-        if schema.HOSTS_FORMAT < version <= schema.HOSTS_FORMAT + schema.LOGGED:
-            if for_import:
-                raise StoreError(
-                    f"the store in {self.folder} has a write-ahead log, because its broker was not stopped cleanly: "
-                    "start the broker and stop it, then import"
-                )
-            return
-        if version == schema.HOSTS_FORMAT:
-            return
-        if version > schema.HOSTS_FORMAT:
-            raise StoreError(
-                f"the store in {self.folder} has format {version}, this release of artemis_py reads "
-                f"{schema.HOSTS_FORMAT}: start it with the newer release that wrote it"
-            )
-        if version == schema.UNSEALED_FORMAT:
-            self._seal_numbers(transaction)
-        elif version == schema.KEYLESS_FORMAT:
-            transaction.put(schema.FORMAT_KEY, schema.U32.pack(schema.FORMAT_VERSION), db=meta)
-        elif version < schema.FORMAT_VERSION:
-            raise StoreError(
-                f"the store in {self.folder} has format {version}, this release of artemis_py reads "
-                f"{schema.FORMAT_VERSION}: have its messages consumed by the older release that wrote it, and start "
-                "this one with an empty journal-directory"
-            )
-        if version != schema.FORMAT_VERSION:
-            template = "store converted, older releases do not open it any more: folder=%s from=%d to=%d"
-            LOGGER.info(template, self.folder, version, schema.FORMAT_VERSION)
-
-    def _seal_numbers(self, transaction: lmdb.Transaction) -> None:
-        """Add checksums to the numbers of a store whose format had none."""
-        meta, marks = self.database(schema.META), self.database(schema.MARKS)
-        numbers = [(meta, key, transaction.get(key, db=meta)) for key in schema.NUMBERS]
-        numbers += [(marks, bytes(key), value) for key, value in transaction.cursor(db=marks)]
-        for database, key, value in numbers:
-            # A number of another length is damaged, and stays as it is until it is read.
-            if value is not None and len(value) in (schema.U32.size, schema.U64.size):
-                number = int.from_bytes(value, "big")
-                transaction.put(key, schema.number_value(key, number), db=database)
-        transaction.put(schema.FORMAT_KEY, schema.U32.pack(schema.FORMAT_VERSION), db=meta)
-
     def _check_whole(self, transaction: lmdb.Transaction) -> None:
         if transaction.get(schema.IMPORT, db=self.database(schema.META)) is not None:
             raise StoreError(
                 f"an import into the store in {self.folder} was not finished: run `artemis-py data import` with the "
                 "same file again, it continues where it stopped"
             )
-
-    def is_logged(self, transaction: lmdb.Transaction) -> bool:
-        """Tell whether the log may have batches that the file does not have."""
-        value = transaction.get(schema.FORMAT_KEY, db=self.database(schema.META))
-        return value is not None and bool(schema.U32.unpack(value)[0] > schema.HOSTS_FORMAT)
-
-    def mark_logged(self, transaction: lmdb.Transaction, is_logged: bool) -> None:
-        """Write the format that a store has while its log may be needed, or else the one that it has without a log."""
-        meta = self.database(schema.META)
-        version: int = schema.U32.unpack(transaction.get(schema.FORMAT_KEY, b"", db=meta))[0]
-        if version > schema.HOSTS_FORMAT:
-            version -= schema.LOGGED
-        transaction.put(schema.FORMAT_KEY, schema.U32.pack(version + (schema.LOGGED if is_logged else 0)), db=meta)
 
     def database(self, name: bytes) -> "lmdb._Database":
         """Return the handle of a named database."""
@@ -359,7 +303,7 @@ class Environment:
     ) -> tuple[Page, list[tuple[bytes, bytes, bytes, str]]]:
         """Return a page of a queue, and the values found damaged on the way; see `PageReader`. Raises lmdb.Error."""
         with self._resizing, self.begin() as transaction:
-            reader = PageReader(self.databases, transaction, formats, bodies)
+            reader = PageReader(self.databases, transaction, formats, bodies, self.inherited)
             page = reader.read(queue, request, above)
             self._touched_bytes += reader.read_bytes
         return page, reader.damaged
@@ -386,10 +330,10 @@ class Environment:
 
     # -- writing -----------------------------------------------------------------------------------------------
 
-    def try_write(self, batch: Batch, mark: bytes | None = None) -> str | None:
+    def try_write(self, batch: Batch, place: bytes | None = None) -> str | None:
         """Write a batch, in the worker; return None, or the reason why it is not durable. See `write`."""
         try:
-            self.write(batch, mark)
+            self.write(batch, place)
         except (lmdb.Error, OSError) as error:
             return reason_of(error, self.folder / FILE_NAME)
         except Exception as error:  # the edge of a thread: whatever the error is, this batch must not be confirmed
@@ -397,27 +341,30 @@ class Environment:
             return f"{type(error).__name__}: {error}"
         return None
 
-    def write(self, batch: Batch, mark: bytes | None = None, is_logged: bool = True) -> None:
+    def write(self, batch: Batch, place: bytes | None = None, is_logged: bool = True) -> None:
         """Make a batch durable as a whole, after the large bodies that it refers to.
 
-        With a `mark`, note with it which batches of the log the file has now, and whether the log may have others.
+        With a `place` in the log, note which batches of the log the file has now, and whether the log may have others.
         Raises lmdb.Error or OSError if that fails; the batch may or may not be durable then.
         """
         touched_bytes = 0
+        ended: set[int] = set()
 
         def change(transaction: lmdb.Transaction) -> None:
-            nonlocal touched_bytes
-            writer = Writer(self.databases, transaction, self.drop_slice)
+            nonlocal touched_bytes, ended
+            writer = Writer(self.databases, transaction, self.drop_slice, self.inherited)
             writer.write(batch)
-            touched_bytes = writer.touched_bytes
-            if mark is not None:
-                transaction.put(schema.LOG, mark, db=self.database(schema.META))
+            touched_bytes, ended = writer.touched_bytes, writer.ended
+            self.mark_inheriting(transaction, ended)
+            if place is not None:
+                transaction.put(schema.LOG, place, db=self.database(schema.META))
                 if not is_logged:
-                    self.mark_logged(transaction, False)
+                    mark(self.databases, transaction, schema.LOGGED, False)
 
         if batch.bodies:
             sync_bodies(batch)
         self.apply(change)
+        self.forget_inherited(ended)
         batch.is_written = True
         self._touched_bytes += touched_bytes
         if self._touched_bytes > MAPPED_BYTES or resident_file_bytes() > self._resident_before + MAPPED_BYTES:
@@ -443,10 +390,24 @@ class Environment:
 
     def drop_all(self) -> None:
         """Delete everything that was still to be deleted when the last run ended. Raises lmdb.Error."""
-        while True:
+        has_more = True
+        while has_more:
             with self.begin(write=True) as transaction:
-                if not Writer(self.databases, transaction, self.drop_slice).drop_some():
-                    return
+                writer = Writer(self.databases, transaction, self.drop_slice, self.inherited)
+                has_more = writer.drop_some()
+                self.mark_inheriting(transaction, writer.ended)
+            self.forget_inherited(writer.ended)
+
+    def mark_inheriting(self, transaction: lmdb.Transaction, ended: set[int]) -> None:
+        """Write in the format whether queues have inherited ranges besides those that `ended` in this transaction."""
+        ranges = self.inherited.by_source
+        if ranges or ended:
+            mark(self.databases, transaction, schema.INHERITING, len(ranges) > len(ended))
+
+    def forget_inherited(self, ended: set[int]) -> None:
+        """Forget the ranges that ended in the last transaction."""
+        for source_id in ended:
+            self.inherited.forget(source_id)
 
     def unmap(self) -> None:
         """Give back the memory of file pages that were read or written; they stay in the system's cache.

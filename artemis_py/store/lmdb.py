@@ -110,6 +110,15 @@ class LmdbStore(GroupCommit):
             if not self._is_planned:
                 self._plan()
 
+    def inherit(self, source: Queue, rank: int, arrival: Arrival) -> None:
+        """Gather the inheritance of a whole queue; see `Storage`."""
+        if self.failure is not None:
+            arrival.fail(self.failure)
+        else:
+            self._gathering.moves.append(Move(source.id, rank, 0, arrival, inherits=True))
+            if not self._is_planned:
+                self._plan()
+
     def create_large(self, durable: bool) -> LargeBody:
         """Create a file for a large body; see `Storage`."""
         return self.files.create(durable)

@@ -28,6 +28,8 @@ from artemis_py.logs import named_logger
 from artemis_py.store import schema
 from artemis_py.store.batch_record import Replay
 from artemis_py.store.environment import Environment, sync_folder
+from artemis_py.store.format import is_logged, read_format
+from artemis_py.store.format import mark as mark_format
 from artemis_py.store.large import body_files
 from artemis_py.store.log.log import WriteAheadLog
 from artemis_py.store.log.options import LogOptions
@@ -94,13 +96,13 @@ def start_log(
     is_there = folder.exists()
     with environment.begin() as transaction:
         mark = read_mark(environment, transaction)
-        is_needed = environment.is_logged(transaction)
+        is_needed = is_logged(read_format(environment.databases, transaction))
     if is_needed and not is_there and (mark is None or mark.number > 0):
         LOGGER.error("the write-ahead log is missing, what was only there is lost: folder=%s", folder)
         _note_loss(environment, bodies_folder)
     if settings is None and not is_there:
         if is_needed:
-            environment.apply(lambda transaction: environment.mark_logged(transaction, False))
+            environment.apply(lambda transaction: mark_logged(environment, transaction, False))
         return None
     if mark is None:
         if is_there:
@@ -131,10 +133,15 @@ def start_log(
     return None
 
 
-def _write(environment: Environment, mark: Mark, number: int, is_logged: bool) -> None:
+def mark_logged(environment: Environment, transaction: lmdb.Transaction, is_needed: bool) -> None:
+    """Write in the format whether the log may be needed."""
+    mark_format(environment.databases, transaction, schema.LOGGED, is_needed)
+
+
+def _write(environment: Environment, mark: Mark, number: int, is_needed: bool) -> None:
     def change(transaction: lmdb.Transaction) -> None:
         transaction.put(schema.LOG, mark.value(number), db=environment.database(schema.META))
-        environment.mark_logged(transaction, is_logged)
+        mark_logged(environment, transaction, is_needed)
 
     environment.apply(change)
 
@@ -175,20 +182,26 @@ def _replay(environment: Environment, log: WriteAheadLog, mark: Mark, bodies_fol
     done = mark.number
     count = size = found = lost = 0
     waiting: list[bytes] = []
+    ended: set[int] = set()
 
     def change(transaction: lmdb.Transaction) -> None:
         nonlocal found
         found = 0
+        ended.clear()
         for payload in waiting:
-            replay = Replay(payload, Writer(environment.databases, transaction, 0))
+            writer = Writer(environment.databases, transaction, 0, environment.inherited)
+            replay = Replay(payload, writer)
             replay.run()
             found += replay.lost
+            ended.update(writer.ended)
+        environment.mark_inheriting(transaction, ended)
         transaction.put(schema.LOG, mark.value(done), db=environment.database(schema.META))
 
     def flush() -> None:
         nonlocal lost
         if waiting:
             environment.apply(change)
+            environment.forget_inherited(ended)
             environment.unmap()
             lost += found
             waiting.clear()

@@ -38,6 +38,9 @@ class MemoryStore:
     def move(self, source: Queue, rank: int, after: int, arrival: Arrival) -> None:
         """Do nothing: no reference was stored."""
 
+    def inherit(self, source: Queue, rank: int, arrival: Arrival) -> None:
+        """Do nothing: no reference was stored."""
+
     def create_large(self, durable: bool) -> LargeBody:
         """Create a file in the system's temporary folder, deleted at the end of the process; see `Storage`."""
         files = self._files

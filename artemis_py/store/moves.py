@@ -52,10 +52,12 @@ class Span:
 class Move:
     """A span, and the arrival that the core made of it."""
 
-    __slots__ = ("arrival", "span")
+    __slots__ = ("arrival", "inherits", "span")
 
-    def __init__(self, source_id: int, source_rank: int, after: int, arrival: Arrival) -> None:
+    def __init__(self, source_id: int, source_rank: int, after: int, arrival: Arrival, inherits: bool = False) -> None:
         self.arrival: Arrival = arrival
+        self.inherits: bool = inherits
+        """Whether the references stay where they are (`inherited`); they are all that the source has."""
         rank = PRIORITIES - 1 - arrival.priority
         count, size_bytes = arrival.count, arrival.size_bytes
         self.span: Span = Span(source_id, source_rank, after, arrival.queue.id, rank, arrival.first, count, size_bytes)

@@ -10,9 +10,10 @@ from artemis_py.core.messages.message import Message, MessageFormat
 from artemis_py.core.messages.record import Bodies, amend, decode_message
 from artemis_py.core.queues.page import SCHEDULED_RANK, Page, PageRequest
 from artemis_py.core.queues.queue import Queue
-from artemis_py.core.queues.reference import Reference
+from artemis_py.core.queues.reference import PRIORITIES, Reference
 from artemis_py.errors import DamagedValue
 from artemis_py.store import schema
+from artemis_py.store.inherited import Inherited, Part, parts_of
 
 _U64: Final = (1 << 64) - 1
 
@@ -21,12 +22,18 @@ class PageReader:
     """Reader of pages in one transaction."""
 
     def __init__(
-        self, databases: dict[bytes, Any], transaction: Any, formats: Mapping[str, MessageFormat], bodies: Bodies
+        self,
+        databases: dict[bytes, Any],
+        transaction: Any,
+        formats: Mapping[str, MessageFormat],
+        bodies: Bodies,
+        inherited: Inherited,
     ) -> None:
         self._databases: dict[bytes, Any] = databases
         self._transaction: Any = transaction
         self._formats: Mapping[str, MessageFormat] = formats
         self._bodies: Bodies = bodies
+        self._inherited: Inherited = inherited
         self.damaged: Final[list[tuple[bytes, bytes, bytes, str]]] = []
         """Database, key, value and reason of each damaged value that was passed over."""
         self.read_bytes: int = 0
@@ -37,14 +44,31 @@ class PageReader:
 
         Scheduled references up to number `above` are passed over, too.
         """
-        rank, upto, skipped = request.rank, request.upto, request.skipped
+        rank = request.rank
         page = Page()
-        page.end = upto
-        prefix = schema.rank_key(queue.id, rank)
+        page.end = request.upto
+        spans = self._inherited.of_rank(queue.id, rank)
+        if not spans:
+            self._read_part(queue, request, above, Part(queue.id, rank, request.after, request.upto, 0), page)
+            return page
+        for part in parts_of(spans, queue.id, rank, request.after, request.upto):
+            if not self._read_part(queue, request, above, part, page):
+                break
+        return page
+
+    def _read_part(self, queue: Queue, request: PageRequest, above: int, part: Part, page: Page) -> bool:
+        """Add the references of a range of keys to a page; False if the page is full.
+
+        Long because it runs once per message.
+        """
+        rank, upto, skipped, distance = part.rank, part.upto, request.skipped, part.distance
+        prefix = schema.rank_key(part.queue_id, rank)
         cursor = self._transaction.cursor(db=self._databases[schema.REFERENCES])
-        found: bool = cursor.set_range(schema.position_key(queue.id, rank, request.after + 1))
+        found: bool = cursor.set_range(schema.position_key(part.queue_id, rank, part.after + 1))
         references = page.references
-        last = request.after
+        begin = len(references)
+        last = part.after
+        is_full = False
         while found:
             key: bytes = bytes(cursor.key())
             if not key.startswith(prefix):
@@ -55,24 +79,27 @@ class PageReader:
             if len(references) >= request.max_messages or (
                 self.read_bytes >= request.max_bytes and len(references) > 0
             ):
-                page.end = last
+                page.end = last + distance
+                is_full = True
                 break
             last = position
-            if position not in skipped and (rank != SCHEDULED_RANK or (position & _U64) > above):
+            if position + distance not in skipped and (rank != SCHEDULED_RANK or (position & _U64) > above):
                 value: bytes = bytes(cursor.value())
                 self.read_bytes += len(value)
-                reference = self._reference(queue, key, value)
+                reference = self._reference(queue, request.rank, distance, key, value)
                 if reference is not None:
                     references.append(reference)
                 else:
-                    page.lost.append(position)
+                    page.lost.append(position + distance)
             found = cursor.next()
-        if rank != SCHEDULED_RANK:
-            self._attempts(page, prefix)
-        return page
+        if rank != SCHEDULED_RANK and len(references) > begin:
+            self._attempts(page, begin, part)
+        return not is_full
 
-    def _reference(self, queue: Queue, key: bytes, value: bytes) -> Reference | None:
+    def _reference(self, queue: Queue, queue_rank: int, distance: int, key: bytes, value: bytes) -> Reference | None:
         handle = schema.read_place(key)[1]
+        if distance or key[4] != queue_rank:
+            handle = schema.handle_of(PRIORITIES - 1 - queue_rank, schema.number_in(handle) + distance)
         try:
             last_key, content = schema.split_key(schema.unseal(key, value))
             shared_id = schema.shared_id(content)
@@ -105,23 +132,22 @@ class PageReader:
             self.damaged.append((schema.MESSAGES, key, value, str(error)))
             raise
 
-    def _attempts(self, page: Page, prefix: bytes) -> None:
-        """Add the failed attempts of the page's references; most pages have none, which costs one look-up."""
-        if not page.references:
-            return
+    def _attempts(self, page: Page, begin: int, part: Part) -> None:
+        """Add the failed attempts of the references behind `begin`; most have none, which costs one look-up."""
         by_sequence: dict[int, Reference] = {}
-        first = page.references[0]
+        first = page.references[begin].sequence
         last = page.references[len(page.references) - 1].sequence
+        prefix = schema.rank_key(part.queue_id, part.rank)
         cursor = self._transaction.cursor(db=self._databases[schema.ATTEMPTS])
-        found: bool = cursor.set_range(schema.place_key(first.queue.id, first.handle, 0))
+        found: bool = cursor.set_range(schema.position_key(part.queue_id, part.rank, first - part.distance))
         while found:
             key: bytes = bytes(cursor.key())
-            if not key.startswith(prefix) or schema.read_position(key) > last:
+            if not key.startswith(prefix) or schema.read_position(key) + part.distance > last:
                 break
             if not by_sequence:
                 for reference in page.references:
                     by_sequence[reference.sequence] = reference
-            failed = by_sequence.get(schema.read_position(key))
+            failed = by_sequence.get(schema.read_position(key) + part.distance)
             if failed is not None:
                 value = bytes(cursor.value())
                 try:

@@ -53,6 +53,8 @@ from artemis_py.store.definitions import (
 )
 from artemis_py.store.environment import FILE_NAME, Environment
 from artemis_py.store.failure import reason_of
+from artemis_py.store.format import mark
+from artemis_py.store.inherited import PREFIX, read_record, record_of
 from artemis_py.store.lmdb import LmdbStore
 from artemis_py.store.numbers import FAR, Numbers
 from artemis_py.store.skipped import read_ranges, skipped_key, write_ranges
@@ -282,7 +284,7 @@ class _Recovery:
         """Continue with sequences that the run before has certainly not used."""
         marks = self._environment.database(schema.MARKS)
         mark = self._number(schema.MARKS, key)
-        if mark is None or self._is_far or (mark == 1 and self._numbers_there.last_sequence(queue.id)):
+        if mark is None or self._is_far or (mark == 1 and self._last_sequence(queue)):
             mark = self._new_mark(queue, mark or 1)
         queue.next_sequence = self._marks[queue.id] = mark
         queue.sequence_limit = mark + RESERVED_SEQUENCES // 2
@@ -291,7 +293,7 @@ class _Recovery:
     def _new_mark(self, queue: Queue, noted: int) -> int:
         """Return a mark above everything the queue may have used; the gap is noted at once, so that it stays known."""
         ranges = self._skipped(queue)
-        last = self._numbers_there.last_sequence(queue.id)
+        last = self._last_sequence(queue)
         start = max(ranges[-1][1] if ranges else 1, last + 1)
         mark = max(start, noted) + FAR
         LOGGER.log(
@@ -303,6 +305,11 @@ class _Recovery:
         )
         self._write_skipped(queue, [*ranges, (start, mark)])
         return mark
+
+    def _last_sequence(self, queue: Queue) -> int:
+        """Return the highest stored sequence of a queue, or one above it; 0 if there is none."""
+        spans = self._environment.inherited.of_queue(queue.id)
+        return max(self._numbers_there.last_sequence(queue.id), *(span.first + span.count - 1 for span in spans), 0)
 
     def _number(self, database: bytes, key: bytes) -> int | None:
         """Return a number that must not be used twice, 1 if none was noted yet; None if it is damaged."""
@@ -338,7 +345,11 @@ class _Recovery:
             except DamagedValue as error:
                 self._set_aside(schema.COUNTS, key, value, str(error))
                 count, size_bytes = self._count_again(key)
-            queue_id, rank = schema.read_rank(key)
+            stored_id, rank = schema.read_rank(key)
+            last = self._numbers_there.last_sequence_of(stored_id, rank) if count and rank < SCHEDULED_RANK else 0
+            queue_id, handle = self._environment.inherited.owner_of(stored_id, last)
+            if queue_id != stored_id:
+                rank, last = schema.rank_in(handle), schema.number_in(handle)
             queue = self._queues.get(queue_id)
             if queue is None:
                 if not count:
@@ -346,10 +357,27 @@ class _Recovery:
                 queue = self._queues[queue_id] = self._recover_queue(queue_id)
             self._found.references += count
             if count and rank < SCHEDULED_RANK:
-                last = self._numbers_there.last_sequence_of(queue_id, rank)
                 self._last[queue_id] = max(self._last.get(queue_id, 0), last)
             if count:
                 queue.restore(rank, count, size_bytes, self._scheduled_below)
+        self._forget_empty_ranges()
+
+    def _forget_empty_ranges(self) -> None:
+        """Forget inherited ranges that have no references: what they had was in pages that are lost."""
+        for key, value in self._all(schema.RECORDS, PREFIX):
+            try:
+                read_record(key, schema.unseal(key, value))
+            except DamagedValue as error:
+                self._set_aside(schema.RECORDS, key, value, str(error))
+        references = self._environment.database(schema.REFERENCES)
+        cursor = self._transaction.cursor(db=references)
+        for span in list(self._environment.inherited.by_source.values()):
+            prefix = schema.U32.pack(span.source_id)
+            if not (cursor.set_range(prefix) and bytes(cursor.key()).startswith(prefix)):
+                self._transaction.delete(record_of(span)[0], db=self._environment.database(schema.RECORDS))
+                self._environment.inherited.forget(span.source_id)
+        is_left = bool(self._environment.inherited.by_source)
+        mark(self._environment.databases, self._transaction, schema.INHERITING, is_left)
 
     def _recover_queue(self, id: int) -> Queue:
         """Make a queue for messages whose own queue is lost.
@@ -413,12 +441,17 @@ class _Recovery:
             self._transaction.put(key, value, db=self._environment.database(schema.COUNTS))
         return count, size_bytes
 
-    def _all(self, database: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """Yield all keys and values of a database, in order; the pair yielded last may be deleted before the next."""
+    def _all(self, database: bytes, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+        """Yield all keys that begin with `prefix`, in order, and their values.
+
+        The pair yielded last may be deleted before the next.
+        """
         cursor = self._transaction.cursor(db=self._environment.database(database))
-        found = cursor.first()
+        found = cursor.set_range(prefix) if prefix else cursor.first()
         while found:
             key = bytes(cursor.key())
+            if not key.startswith(prefix):
+                return
             yield key, bytes(cursor.value())
             # The caller may have deleted it through this transaction, which moves the cursor.
             found = cursor.set_range(key) and (cursor.key() != key or cursor.next())

@@ -24,6 +24,7 @@ from artemis_py.errors import DamagedValue
 from artemis_py.store import last_values, schema
 from artemis_py.store.condition import Damage
 from artemis_py.store.definitions import queue_name
+from artemis_py.store.inherited import PREFIX, Inherited
 from artemis_py.store.numbers import Numbers, format_of
 from artemis_py.store.page_file import PageFile
 from artemis_py.store.structure import Walk
@@ -218,6 +219,15 @@ class Salvage:
                 # A start takes a value that is no number for damaged, and continues far above.
                 transaction.put(key, b"", db=marks)
 
+    def _inherited(self, transaction: Any) -> Iterator[tuple[bytes, bytes]]:
+        """Yield the records of inherited ranges."""
+        cursor = transaction.cursor(db=self._databases[schema.RECORDS])
+        if cursor.set_range(PREFIX):
+            for key, value in cursor:
+                if not bytes(key).startswith(PREFIX):
+                    return
+                yield bytes(key), bytes(value)
+
     # -- what to say ---------------------------------------------------------------------------------------------
 
     def _losses(self, transaction: Any, expected: dict[bytes, int], found: dict[bytes, int]) -> Iterator[str]:
@@ -226,9 +236,10 @@ class Salvage:
             id = schema.U32.unpack(key)[0]
             names[id] = queue_name(bytes(key), bytes(value)) or str(id)
         was, left = Counter[int](), Counter[int]()
+        inherited = Inherited(self._inherited(transaction))
         for counted, total in ((expected, was), (found, left)):
             for rank, count in counted.items():
-                total[schema.read_rank(rank)[0]] += count
+                total[inherited.owner_of(schema.read_rank(rank)[0], 0)[0]] += count
         for id in sorted(names.keys() | was.keys() | left.keys()):
             name = names.get(id, f"{id} (its name is lost)")
             if left[id] < was[id]:

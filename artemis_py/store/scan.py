@@ -25,6 +25,7 @@ from artemis_py.store.definitions import (
     recovered_address,
     recovered_queue,
 )
+from artemis_py.store.inherited import Inherited
 from artemis_py.store.numbers import format_of
 from artemis_py.store.page_file import META_BYTES, Meta, PageFile
 from artemis_py.store.structure import Walk
@@ -125,12 +126,14 @@ class _Scan:
             if name in ids:
                 unnamed.add(ids[name])
             ids[name] = key
+        inherited = Inherited(transaction.cursor(db=self._databases[schema.RECORDS]))
         cursor = transaction.cursor(db=self._databases[schema.REFERENCES])
         found = cursor.first()
         while found:
             key = bytes(cursor.key())[: schema.U32.size]
-            if transaction.get(key, db=queues) is None:
-                unnamed.add(key)
+            owner = schema.U32.pack(inherited.owner_of(schema.U32.unpack(key)[0], 0)[0])
+            if transaction.get(owner, db=queues) is None:
+                unnamed.add(owner)
             found = cursor.set_range(schema.U32.pack(schema.U32.unpack(key)[0] + 1))
         last = transaction.cursor(db=addresses)
         next_id = schema.U32.unpack(last.key())[0] + 1 if last.last() else 1

@@ -30,7 +30,7 @@ named databases:
     records      space, NUL, key              what a protocol or the core keeps there; `space` is a text without NUL.
                  The store's own: "skipped", by queue name (beyond 256 octets: 0xff, its SHA-256), u64 from
                  and u64 to of each range of sequences that the queue may never have used, because a crash left
-                 them reserved
+                 them reserved; "inherited", by u32 queue id: a range that belongs to another queue (`inherited`)
     damaged      database name, NUL, key      values whose checksum was wrong, as they were found
 
 A place is the key of a reference. Sorted, the places of a queue are the order in which it delivers:
@@ -102,6 +102,8 @@ HOSTS_FORMAT: Final = 5
 LOGGED: Final = 2
 """Added to the format while the log may have batches that are not in the file: releases without a log must not open
 it. A clean stop subtracts it."""
+INHERITING: Final = 4
+"""Added to the format while queues have inherited ranges, which earlier releases would take for lost queues."""
 KEYLESS_FORMAT: Final = 3
 """Format without last-values; it is read, and the first start makes the database for them."""
 UNSEALED_FORMAT: Final = 2

@@ -7,12 +7,13 @@ deletes a slice of it.
 
 from typing import Any, Final
 
-from artemis_py.core.messages.record import body_id, encode_message
+from artemis_py.core.messages.record import body_id, encode_message, message_size
 from artemis_py.core.queues.page import SCHEDULED_RANK
 from artemis_py.errors import DamagedValue
 from artemis_py.logs import named_logger
 from artemis_py.store import last_values, schema
 from artemis_py.store.batch import Batch, Removal
+from artemis_py.store.inherited import Inherited, Part, parts_of, record_of
 from artemis_py.store.moves import Span, carry_out
 from artemis_py.store.schema import Drop
 
@@ -33,8 +34,14 @@ PAGE_BYTES: Final = 4096
 class Writer:
     """One batch and the transaction that it is written in."""
 
-    def __init__(self, databases: dict[bytes, Any], transaction: Any, drop_slice: int) -> None:
+    def __init__(
+        self, databases: dict[bytes, Any], transaction: Any, drop_slice: int, inherited: Inherited | None = None
+    ) -> None:
+        """Prepare; ranges are added to `inherited` at once, and those in `ended` may be removed after the commit."""
         self._drop_slice: int = drop_slice
+        self._inherited: Inherited = Inherited() if inherited is None else inherited
+        self.ended: set[int] = set()
+        """Ids of inherited ranges whose last reference was deleted."""
         self._transaction: Any = transaction
         self._databases: dict[bytes, Any] = databases
         self.references: Final[Any] = databases[schema.REFERENCES]
@@ -70,7 +77,10 @@ class Writer:
             self.put_attempts(reference.queue.id, handle, delivery_count, due_ms, amendment)
         self.remove(batch.removals)
         for move in batch.moves:
-            move.arrival.missing = self.move(move.span)
+            if move.inherits:
+                self.inherit(move.span)
+            else:
+                move.arrival.missing = self.move(move.span)
         self.finish(batch.drops, batch.dropped_addresses)
         batch.has_more = self.drop_some()
         self._touched.update(batch.bodies)
@@ -159,7 +169,7 @@ class Writer:
 
     def content_at(self, queue_id: int, handle: int) -> bytes | None:
         """Return the content of a reference that contains its message; None if there is none that can be read."""
-        key = schema.place_key(queue_id, handle, 0)
+        key = schema.place_key(*self._inherited.place_of(queue_id, handle), 0)
         value = self._transaction.get(key, db=self.references)
         if value is None:
             return None
@@ -171,14 +181,17 @@ class Writer:
 
     def put_attempts(self, queue_id: int, handle: int, delivery_count: int, due_ms: int, amendment: bytes) -> None:
         """Put the failed attempts of a reference, and what consumers changed."""
-        key = schema.place_key(queue_id, handle, 0)
+        key = schema.place_key(*self._inherited.place_of(queue_id, handle), 0)
         self._transaction.put(key, schema.attempts(key, delivery_count, due_ms, amendment), db=self._attempts)
 
     def remove(self, removals: list[Removal]) -> None:
         """Delete references, and what only they refer to."""
         delete = self._transaction.delete
         is_read = schema.LARGE | schema.UNREAD
+        targets = self._inherited.targets
         for queue_id, handle, delivery_time_ms, message_id, size, has_attempts, last_key, _ in removals:
+            if targets and queue_id in targets:
+                queue_id, handle = self._inherited.place_of(queue_id, handle)
             key = schema.place_key(queue_id, handle, delivery_time_ms)
             value = self._transaction.get(key, db=self.references) if handle & is_read else None
             if delete(key, db=self.references):
@@ -258,6 +271,23 @@ class Writer:
             self.set_aside(schema.REFERENCES, key, value)
         return len(moved.damaged)
 
+    def inherit(self, span: Span) -> None:
+        """Let a queue have a range where it is."""
+        self._inherited.add(span)
+        key, value = record_of(span)
+        self._transaction.put(key, value, db=self._databases[schema.RECORDS])
+
+    def _end_if_empty(self, queue_id: int) -> None:
+        """Note that an inherited range is over, if nothing of it is left, not even what is still to be dropped."""
+        span = self._inherited.by_source.get(queue_id)
+        if span is None:
+            return
+        prefix = schema.U32.pack(queue_id)
+        cursor = self._transaction.cursor(db=self.references)
+        if not (cursor.set_range(prefix) and bytes(cursor.key()).startswith(prefix)):
+            self.ended.add(queue_id)
+            self._transaction.delete(record_of(span)[0], db=self._databases[schema.RECORDS])
+
     def set_aside(self, database: bytes, key: bytes, value: bytes) -> None:
         """Move a value that was found damaged."""
         self._transaction.put(database + b"\x00" + key, value, db=self._databases[schema.DAMAGED])
@@ -298,11 +328,66 @@ class Writer:
                 self._transaction.put(key, schema.counts(key, count, size_bytes), db=database)
             elif value is not None:
                 self._transaction.delete(key, db=database)
+            if count <= 0:
+                self._end_if_empty(both >> 8)
 
     # -- drops -------------------------------------------------------------------------------------------------
 
     def _note(self, drop: Drop) -> None:
         """Note references to be deleted: from now on they are not counted, and no restart may find them."""
+        inherited = self._inherited
+        if drop.rank != schema.ALL_RANKS:
+            spans = inherited.of_rank(drop.queue_id, drop.rank)
+            if spans:
+                self._note_parts(drop, parts_of(spans, drop.queue_id, drop.rank, drop.after, drop.upto))
+                return
+        elif drop.queue_id in inherited.by_source:
+            # What was in this stage belongs to another queue now.
+            return
+        else:
+            for span in inherited.of_queue(drop.queue_id):
+                self._note_part(Drop(span.source_id, schema.ALL_RANKS))
+        self._note_part(drop)
+
+    def _note_parts(self, drop: Drop, parts: list[Part]) -> None:
+        """Note the parts of a drop: those in inherited ranges, whose references are counted, and the rest."""
+        rest = Drop(drop.queue_id, drop.rank, drop.after, drop.upto, drop.highest_number, drop.kept)
+        rest.count, rest.size_bytes = drop.count, drop.size_bytes
+        for part in parts:
+            if part.queue_id == drop.queue_id:
+                continue
+            kept = [position - part.distance for position in drop.kept]
+            here = frozenset([position for position in kept if part.after < position <= part.upto])
+            noted = Drop(part.queue_id, part.rank, part.after, part.upto, drop.highest_number, here)
+            if len(parts) == 1:
+                noted.count, noted.size_bytes = drop.count, drop.size_bytes
+            else:
+                self._tally(noted)
+            rest.count -= noted.count
+            rest.size_bytes -= noted.size_bytes
+            self._note_part(noted)
+        # Inherited ranges have none of their keys under the id of the queue itself.
+        self._note_part(rest)
+
+    def _tally(self, drop: Drop) -> None:
+        """Count what a drop is going to delete."""
+        prefix = schema.rank_key(drop.queue_id, drop.rank)
+        cursor = self._transaction.cursor(db=self.references)
+        found: bool = cursor.set_range(schema.position_key(drop.queue_id, drop.rank, drop.after + 1))
+        while found:
+            key = bytes(cursor.key())
+            if not key.startswith(prefix):
+                break
+            position = schema.read_position(key)
+            if position > drop.upto:
+                break
+            if position not in drop.kept:
+                drop.count += 1
+                drop.size_bytes += message_size(bytes(cursor.value()), schema.CONTENT_OFFSET + 1) or 0
+            found = cursor.next()
+
+    def _note_part(self, drop: Drop) -> None:
+        """Note references to be deleted under their own queue id."""
         database = self._databases[schema.DROPS]
         cursor = self._transaction.cursor(db=database)
         number = schema.U64.unpack(cursor.key())[0] + 1 if cursor.last() else 1
@@ -341,6 +426,7 @@ class Writer:
                 if left <= 0:
                     return True
             self._transaction.delete(key, db=database)
+            self._end_if_empty(drop.queue_id)
         return False
 
     def _drop_from(self, database: Any, drop: Drop, left: int) -> int:

@@ -18,7 +18,8 @@
     duplicates   checksum                          its address exists
     records      checksum, a key with its space;   its messages are in the queue of prepared messages
                  a prepared branch is one, a job is    both ends of a binding exist, and the alternate of an
-                 one, an exchange, a binding           exchange
+                 one, an exchange, a binding, an       exchange
+                 inherited range
 
 A reference that is to be dropped is no problem without its queue, and is not counted. A file that no message refers to
 is no problem either: it may be arriving, not durable, or about to be deleted. The check changes nothing: a start moves
@@ -54,6 +55,7 @@ from artemis_py.errors import DamagedValue, InvalidRequest, StoreError
 from artemis_py.store import last_values, schema
 from artemis_py.store.definitions import read_address, read_queue
 from artemis_py.store.environment import FILE_NAME
+from artemis_py.store.inherited import INHERITED, read_record
 from artemis_py.store.large import body_files, body_path, read_body
 from artemis_py.store.log.segment import FOLDER_NAME
 from artemis_py.storetools.bodies import bodies_folder
@@ -236,7 +238,7 @@ class _Check:
         return message.size
 
     def _has_its_place(self, key: bytes) -> None:
-        queue_id, handle = schema.read_place(key)
+        queue_id, handle = self._snapshot.inherited.owner_of(*schema.read_place(key))
         queue_key = schema.U32.pack(queue_id)
         if not self._snapshot.has(schema.QUEUES, queue_key):
             raise DamagedValue("its queue does not exist")
@@ -321,6 +323,8 @@ class _Check:
             self._branch(host, name, content)
         elif space == VIRTUAL_HOSTS:
             read_host_record(name, content)
+        elif space == INHERITED:
+            read_record(key, content)
         elif space in MESH_SPACES:
             check_mesh_record(self._snapshot, space, name, content)
         elif space == JOBS:

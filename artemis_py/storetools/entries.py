@@ -23,6 +23,7 @@ from artemis_py.store.definitions import (
     read_queue,
     recovered_queue,
 )
+from artemis_py.store.inherited import PREFIX
 from artemis_py.store.large import body_path, read_body
 from artemis_py.storetools.bodies import StoredBodies
 from artemis_py.storetools.drops import Drops
@@ -159,10 +160,11 @@ class Entries:
 
     def __iter__(self) -> Iterator[Entry]:
         for database, read in self._readers.items():
-            for key, value in self._snapshot.items(database):
-                if database == schema.REFERENCES and self._drops.have(key):
+            is_reference = database == schema.REFERENCES
+            for key, value in self._snapshot.references() if is_reference else self._snapshot.items(database):
+                if is_reference and self._drops.have(key):
                     continue
-                if database == schema.RECORDS and key.startswith(_OWN_RECORDS):
+                if database == schema.RECORDS and key.startswith((_OWN_RECORDS, PREFIX)):
                     continue
                 try:
                     if database == schema.RECORDS and key.startswith(_MESH_RECORDS):
@@ -249,7 +251,7 @@ class Entries:
 
     def _reference(self, key: bytes, value: bytes) -> ReferenceEntry:
         _, content = schema.split_key(schema.unseal(key, value))
-        queue_id, handle = schema.read_place(key)
+        queue_id, handle = self._snapshot.inherited.owner_of(*schema.read_place(key))
         queue = self._queue_names.get(queue_id)
         if queue is None:
             raise DamagedValue("its queue does not exist")

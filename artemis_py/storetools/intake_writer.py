@@ -236,7 +236,9 @@ class _BatchWriter:
                     self._put(schema.RECORDS, key, schema.seal(key, entry.value))
         self._write_numbers()
         if self._superseded.removals:
-            Writer(self._environment.databases, self._transaction, DROP_SLICE).write(self._superseded)
+            inherited = self._environment.inherited
+            Writer(self._environment.databases, self._transaction, DROP_SLICE, inherited).write(self._superseded)
+        self._environment.mark_inheriting(self._transaction, set())
 
     def _mark_hosts(self, has_hosts: bool) -> None:
         """Have earlier releases refuse a store with virtual hosts."""

@@ -43,7 +43,8 @@ class Claimed:
             channel, places = read(key, content)
             for queue_id, priority, sequence in places:
                 # A record stays until all of its messages are gone.
-                place = schema.place_key(queue_id, schema.handle_of(priority, sequence), 0)
+                handle = schema.handle_of(priority, sequence)
+                place = schema.place_key(*self._snapshot.inherited.place_of(queue_id, handle), 0)
                 if priority < PRIORITIES and self._snapshot.has(schema.REFERENCES, place):
                     self._counts[queue_id, self._peers.get(channel, "unknown")] += 1
 

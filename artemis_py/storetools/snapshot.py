@@ -9,6 +9,7 @@ Opening a damaged file with LMDB would end the process, so it is read without LM
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import Final
 
@@ -21,6 +22,10 @@ from artemis_py.store.condition import is_in_use as has_lock
 from artemis_py.store.definitions import queue_name, recovered_address, recovered_queue
 from artemis_py.store.environment import FILE_NAME, map_size_for
 from artemis_py.store.folder_lock import LOCK_NAME
+from artemis_py.store.format import NEWEST
+from artemis_py.store.format import is_logged as has_log
+from artemis_py.store.inherited import PREFIX, Inherited
+from artemis_py.store.moves import Span
 from artemis_py.store.page_file import PageFile
 from artemis_py.store.salvage import values
 
@@ -77,6 +82,30 @@ class Snapshot:
                 if not bytes(key).startswith(prefix):
                     return
                 yield bytes(key), bytes(value)
+
+    @cached_property
+    def inherited(self) -> Inherited:
+        """Ranges of references that belong to another queue than their keys say."""
+        return Inherited(self.items(schema.RECORDS, PREFIX))
+
+    def references(self) -> Iterator[tuple[bytes, bytes]]:
+        """Yield keys and values of all references, in the order in which the queues have them."""
+        spans = sorted(self.inherited.by_source.values(), key=_place_of, reverse=True)
+        for key, value in self.items(schema.REFERENCES):
+            if key[: schema.U32.size] in self._inherited_ids:
+                continue
+            while spans and _place_of(spans[-1]) < key:
+                yield from self._references_in(spans.pop())
+            yield key, value
+        while spans:
+            yield from self._references_in(spans.pop())
+
+    @cached_property
+    def _inherited_ids(self) -> frozenset[bytes]:
+        return frozenset(schema.U32.pack(id) for id in self.inherited.by_source)
+
+    def _references_in(self, span: Span) -> Iterator[tuple[bytes, bytes]]:
+        return self.items(schema.REFERENCES, schema.rank_key(span.source_id, span.source_rank))
 
     def get(self, database: bytes, key: bytes) -> bytes | None:
         """Return the value under a key; None if there is none."""
@@ -148,7 +177,8 @@ class DamagedSnapshot(Snapshot):
         """Name queues whose definitions are lost but whose messages are not, as a start does."""
         queues, addresses = dict(self.items(schema.QUEUES)), dict(self.items(schema.ADDRESSES))
         last_address = max(addresses, default=bytes(schema.U32.size))
-        ids = {key[: schema.U32.size] for key in self.keys(schema.REFERENCES) if len(key) > schema.U32.size}
+        keys = self.keys(schema.REFERENCES)
+        ids = {self._owner(key[: schema.U32.size]) for key in keys if len(key) > schema.U32.size}
         for number, id in enumerate(sorted(ids), schema.U32.unpack(last_address)[0] + 1):
             if id not in queues or queue_name(id, queues[id]) is None:
                 for database, (key, value) in (
@@ -156,6 +186,9 @@ class DamagedSnapshot(Snapshot):
                     (schema.ADDRESSES, recovered_address(schema.U32.unpack(id)[0], number)),
                 ):
                     self._recovered.setdefault(database, {})[key] = value
+
+    def _owner(self, id: bytes) -> bytes:
+        return schema.U32.pack(self.inherited.owner_of(schema.U32.unpack(id)[0], 0)[0])
 
     def get(self, database: bytes, key: bytes) -> bytes | None:
         """Return the value under a key; None if there is none, or if it cannot be read."""
@@ -172,6 +205,11 @@ class DamagedSnapshot(Snapshot):
     def count(self, database: bytes) -> int:
         """Return how many values of a database can be read."""
         return sum(1 for _ in self.items(database))
+
+
+def _place_of(span: Span) -> bytes:
+    """Return the key that the first reference of a range would have in the queue that it belongs to."""
+    return schema.position_key(span.target_id, span.target_rank, span.first)
 
 
 @contextmanager
@@ -210,7 +248,7 @@ def opened(folder: Path, holds_lock: bool = False) -> Iterator[Snapshot]:
 
 def is_logged(snapshot: Snapshot) -> bool:
     """Return whether the write-ahead log may have batches that the snapshot does not have."""
-    return snapshot.format > schema.HOSTS_FORMAT
+    return has_log(snapshot.format)
 
 
 def _read_format(environment: lmdb.Environment) -> int:
@@ -222,6 +260,6 @@ def _read_format(environment: lmdb.Environment) -> int:
 
 def _check_format(value: bytes) -> int:
     version = int(schema.U32.unpack(value)[0]) if len(value) == schema.U32.size else 0
-    if not schema.UNSEALED_FORMAT <= version <= schema.HOSTS_FORMAT + schema.LOGGED:
+    if not schema.UNSEALED_FORMAT <= version <= NEWEST:
         raise StoreError(f"it has format {version}, this release of artemis_py reads {schema.HOSTS_FORMAT}")
     return version

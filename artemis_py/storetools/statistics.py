@@ -86,7 +86,8 @@ def statistics(folder: Path, large_messages_folder: Path | None = None) -> Stati
         scheduled: Counter[int] = Counter()
         sizes: Counter[int] = Counter()
         for key, count, size_bytes in _counted(snapshot):
-            queue_id, rank = schema.read_rank(key)
+            stored_id, rank = schema.read_rank(key)
+            queue_id, _ = snapshot.inherited.owner_of(stored_id, 0)
             messages[queue_id] += count
             sizes[queue_id] += size_bytes
             if rank == SCHEDULED_RANK:

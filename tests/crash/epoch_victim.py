@@ -1,14 +1,14 @@
-"""A store that commits a long epoch until it dies: `python -m tests.crash.epoch_victim folder queues [fault]`.
+"""A store that commits a long epoch until it dies: `python -m tests.crash.epoch_victim folder way [fault]`.
 
-One queue gets the messages in ranges that the store moves, two get them one by one. Two attempts are staged and
-committed in slices of a few messages. It prints "staged" when the stages are on disk, and "committed" when the client
-would hear so.
+The way is "inherited" or "moved" for one queue, which inherits the messages or has the store move them in ranges, or
+"routed" for two, which get them one by one. Two attempts are staged and committed in slices of a few messages. It
+prints "staged" when the stages are on disk, and "committed" when the client would hear so.
 """
 
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from artemis_py.core.messages.builtin_format import plain_message
 from artemis_py.core.messages.view import MessageView
@@ -17,12 +17,15 @@ from artemis_py.core.queues.queue import Queue
 from artemis_py.core.runtime.access import Subject
 from artemis_py.core.services.epochs import COMMITS, EPOCHS
 from artemis_py.core.sessions.session import Session
+from artemis_py.store import schema
+from artemis_py.store.inherited import record_of
 from artemis_py.store.lmdb import LmdbStore
 from tests.unit.store.world import World, multicast
 
 FIRST: Final = 9
 EVERYTHING: Final = [f"m{number}" for number in range(16)]
 QUEUES: Final = ("news.a", "news.b")
+WAYS: Final = ("inherited", "moved", "routed")
 
 
 class _Holder:
@@ -33,7 +36,7 @@ Fault = Callable[[LmdbStore], None]
 """Makes a store worse than it is."""
 
 
-def main(folder: Path, queues: int, faults: list[Fault]) -> None:
+def main(folder: Path, way: str, faults: list[Fault]) -> None:
     """Stage, then commit; what is printed leaves the process at once."""
     world = World(folder)
     for fault in faults:
@@ -42,7 +45,9 @@ def main(folder: Path, queues: int, faults: list[Fault]) -> None:
     world.services.staging.epochs.unstored_messages = 3
     world.services.staging.epochs.range_messages = 3
     domain = world.domain
-    multicast(world, "news", *QUEUES[:queues])
+    if way == "inherited":
+        world.services.staging.epochs.inherited_messages = 1
+    multicast(world, "news", *QUEUES[: 2 if way == "routed" else 1])
     session = Session(domain, Subject("job"), "job-1")
     for attempt, bodies in (("a", EVERYTHING[:FIRST]), ("b", EVERYTHING[FIRST:]), ("c", EVERYTHING)):
         producer = session.producer("news")
@@ -98,11 +103,42 @@ def moved_late(store: LmdbStore) -> None:
     store.move = late  # type: ignore[method-assign]
 
 
+def inherited_late(store: LmdbStore) -> None:
+    """A planted fault: a queue inherits a stage by the commit after the one in which the stage ends."""
+    inherit = store.inherit
+
+    def late(source: Queue, rank: int, arrival: Arrival) -> None:
+        # Without anything to commit it would not be late.
+        store.save_record("late", b"", b"")
+        store.when_durable(lambda: inherit(source, rank, arrival))
+
+    store.inherit = late  # type: ignore[method-assign]
+
+
+def without_record(store: LmdbStore) -> None:
+    """A planted fault: nothing on disk says that a queue has inherited a stage."""
+    environment = store._environment
+    assert environment is not None
+    apply = environment.apply
+
+    def forgetful(change: Callable[[Any], None]) -> None:
+        def changed(transaction: Any) -> None:
+            change(transaction)
+            for span in environment.inherited.by_source.values():
+                transaction.delete(record_of(span)[0], db=environment.database(schema.RECORDS))
+
+        apply(changed)
+
+    environment.apply = forgetful  # type: ignore[method-assign]
+
+
 FAULTS: Final[dict[str, Fault]] = {
+    "inherited-late": inherited_late,
+    "without-record": without_record,
     "without-decision": without_decision,
     "decided-last": decided_last,
     "moved-late": moved_late,
 }
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]), [FAULTS[fault] for fault in sys.argv[3:]])
+    main(Path(sys.argv[1]), sys.argv[2], [FAULTS[fault] for fault in sys.argv[3:]])

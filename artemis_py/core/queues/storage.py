@@ -192,6 +192,12 @@ class Storage(Pages, Protocol):
         them with `read` (`Queue.arrived`).
         """
 
+    def inherit(self, source: "Queue", rank: int, arrival: "Arrival") -> None:
+        """Let the queue of an arrival have all references of `source`, which stay where they are.
+
+        As `move` does, for sequences from 1; but it costs the same for any number. The end of `source` leaves them.
+        """
+
     def create_large(self, durable: bool) -> "LargeBody":
         """Create a body for a message that is too large for memory, held by the caller. Raises StoreError.
 

@@ -32,7 +32,7 @@ def spoil(folder: Path, database: bytes, offset: int = -1) -> bytes:
         return key
 
 
-@pytest.mark.parametrize(("version", "advice"), [(8, "newer release"), (1, "older release")])
+@pytest.mark.parametrize(("version", "advice"), [(12, "newer release"), (1, "older release")])
 def test_another_format_is_refused_with_what_to_do(tmp_path: Path, version: int, advice: str) -> None:
     """A store is never read by guessing."""
     with Environment(tmp_path, SMALL_MAP_BYTES) as environment, environment.begin(write=True) as transaction:

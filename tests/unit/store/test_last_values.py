@@ -141,7 +141,7 @@ def test_store_of_the_format_before_is_read_and_changed_by_its_first_start(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """By the commands, too, before that. The log says once that there is no way back."""
-    caplog.set_level("INFO", "artemis_py.store.environment")
+    caplog.set_level("INFO", "artemis_py.store.format")
     with World(tmp_path) as world:
         world.queue()
         world.send("q", "old")

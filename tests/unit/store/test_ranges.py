@@ -30,6 +30,15 @@ from tests.unit.store.world import World, bodies
 
 BATCH = [f"m{number}" for number in range(10)]
 
+MOVED = pytest.mark.parametrize("way", ["moved"], indirect=True)
+INHERITED = pytest.mark.parametrize("way", ["inherited"], indirect=True)
+
+
+@pytest.fixture(autouse=True, params=["moved", "inherited"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the store does with a stage: it moves the messages, or the queue inherits them where they are."""
+    monkeypatch.setattr(World, "inherited_messages", 1 if request.param == "inherited" else 1000)
+
 
 class Holder:
     def stolen(self) -> None: ...
@@ -240,6 +249,7 @@ def test_a_queue_may_be_deleted_while_messages_arrive(tmp_path: Path) -> None:
         assert world.count(schema.REFERENCES) == 0
 
 
+@MOVED
 def test_a_queue_that_gets_a_second_one_beside_it_gets_the_rest_one_by_one(tmp_path: Path) -> None:
     """And so does the second, from then on."""
     with World(tmp_path) as world:
@@ -269,6 +279,7 @@ def test_sequences_are_reserved_before_a_range_needs_them(tmp_path: Path) -> Non
 # -- in the store ------------------------------------------------------------------------------------------------
 
 
+@MOVED
 def test_a_range_is_moved_in_pieces_that_fit_into_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(moves, "CHUNK_BYTES", 200)
     with World(tmp_path) as world:
@@ -279,6 +290,7 @@ def test_a_range_is_moved_in_pieces_that_fit_into_memory(tmp_path: Path, monkeyp
         world.audit()
 
 
+@MOVED
 def test_long_messages_count_as_several(tmp_path: Path) -> None:
     with World(tmp_path) as world:
         world.services.staging.epochs.range_messages = 9
@@ -290,6 +302,7 @@ def test_long_messages_count_as_several(tmp_path: Path) -> None:
         assert world.queue().message_count == 6
 
 
+@MOVED
 def test_a_damaged_message_does_not_arrive(tmp_path: Path) -> None:
     """It is set aside, and the others get their places and are counted."""
     with World(tmp_path) as world:

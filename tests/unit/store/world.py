@@ -13,6 +13,7 @@ from artemis_py.core.queues.queue import Queue
 from artemis_py.core.queues.reference import Reference
 from artemis_py.core.queues.storage import Scratch
 from artemis_py.core.routing.domain import Domain
+from artemis_py.core.services.epochs import INHERITED_MESSAGES
 from artemis_py.core.settings.address_settings import AddressSettings
 from artemis_py.core.settings.broker_settings import BrokerSettings
 from artemis_py.core.settings.repository import SettingsRepository
@@ -58,6 +59,9 @@ class Handmade:
 class World:
     """One broker's life on a folder; `with` closes the folder as a crash would, without a last word."""
 
+    inherited_messages = INHERITED_MESSAGES
+    """Messages from which on a queue inherits a stage."""
+
     def __init__(
         self,
         folder: Path,
@@ -78,6 +82,7 @@ class World:
         self.domain = Domain(repository, Dispatcher(self.store, scratch, options), options)
         self.domain.dispatcher.now_ms = START_MS
         self.services = make_services(self.domain)
+        self.services.staging.epochs.inherited_messages = self.inherited_messages
         self.failures: list[str] = []
         self.hosts = make_hosts(self.services)
         known = {PLAIN_FORMAT.name: PLAIN_FORMAT, **(formats or {})}

@@ -52,7 +52,7 @@ def test_another_format_is_not_read(tmp_path: Path) -> None:
     """Counts of something else would be wrong."""
     fill(tmp_path)
     with Environment(tmp_path, SMALL_MAP_BYTES) as environment, environment.begin(write=True) as transaction:
-        transaction.put(schema.FORMAT_KEY, schema.U32.pack(8), db=environment.database(schema.META))
+        transaction.put(schema.FORMAT_KEY, schema.U32.pack(12), db=environment.database(schema.META))
 
-    with pytest.raises(StoreError, match="format 8"):
+    with pytest.raises(StoreError, match="format 12"):
         statistics(tmp_path)
