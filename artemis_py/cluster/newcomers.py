@@ -47,6 +47,10 @@ UNTOLD: Final = -1
 """In place of a number: the peer has not answered."""
 
 
+UNASKED: Final = 1 << 62
+"""In place of the number of a question."""
+
+
 class Question:
     """What peers are asked for the subscriptions of one iteration."""
 
@@ -84,6 +88,9 @@ class Newcomers:
         self._number = 0
         self._slow: Final[set[Peer]] = set()
         """Peers that a look-up was made without, and that have not answered since."""
+        self._comparing: Final[dict[Peer, int]] = {}
+        """Peers that were told, or asked, of stamps, with the number of the first question behind that: answers to
+        earlier ones do not count. `UNASKED`: it was not asked yet."""
         self._copied = 0
         self._copies: Final[dict[tuple[str, int], int]] = {}
         """Copies by topic and a hash of their content: the count of all copies up to the last of them."""
@@ -132,6 +139,10 @@ class Newcomers:
                 if peer.telling.is_over:
                     del question.unasked[peer]
                     peer.say(AskedRetained(question.number))
+        for peer in [peer for peer, number in self._comparing.items() if number == UNASKED]:
+            self._number += 1
+            self._comparing[peer] = self._number
+            peer.say(AskedRetained(self._number))
         for question in list(self._questions.values()):
             for peer, number in list(question.peers.items()):
                 if number != UNTOLD and _has_copies(peer, number):
@@ -172,8 +183,15 @@ class Newcomers:
         """Tell whether a message came as a copy since a question was asked."""
         return self._copies.get((message.address, hash(message.data)), 0) > question.copied
 
+    def compared(self, peer: "Peer") -> None:
+        """Note that a peer was told or asked of stamps, as after a connection: it tells messages behind its answer."""
+        if any(peer in question.peers for question in self._questions.values()):
+            self._comparing[peer] = UNASKED
+
     def answered(self, peer: "Peer", number: int, copies: int) -> None:
         """Note that a peer has told everything that was there when it heard a question, but perhaps not all copies."""
+        if number < self._comparing.get(peer, 0):
+            return
         self._slow.discard(peer)
         for question in self._questions.values():
             if question.number <= number and question.peers.get(peer) == UNTOLD:
@@ -184,6 +202,7 @@ class Newcomers:
     def peer_lost(self, peer: "Peer") -> None:
         """Wait for a peer no longer."""
         self._slow.discard(peer)
+        self._comparing.pop(peer, None)
         for question in list(self._questions.values()):
             self._need_not_wait(question, peer)
 

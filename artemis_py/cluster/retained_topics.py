@@ -250,6 +250,7 @@ class RetainedTopics(RetainedWatcher):
                 is_last = start + STAMPS >= len(topics)
                 self.told_bytes += sum(map(len, part)) + 20 * len(part)
                 peer.say(RetainedStamps(bucket, int(is_last), tuple(part), tuple(stamps)))
+                self._mesh.newcomers.compared(peer)
 
     def learn(self, peer: "Peer", record: RetainedStamps) -> None:
         """Ask for what is newer at a peer, and tell what is newer here."""
@@ -269,6 +270,7 @@ class RetainedTopics(RetainedWatcher):
                 self._tell(peer, topic)
         if wanted:
             peer.say(RetainedWanted(tuple(wanted)))
+            self._mesh.newcomers.compared(peer)
         if record.is_last:
             for topic in self.registers.of_bucket(record.bucket):
                 if topic not in telling.listed:
