@@ -125,6 +125,18 @@ def test_a_parameter_that_no_protocol_knows_is_a_mistake(tmp_path: Path) -> None
     assert all("nonsense" in outcome.err for outcome in outcomes)
 
 
+def test_a_virtual_topic_that_is_wrong_is_named(tmp_path: Path) -> None:
+    """artemis-model §4.3.4: each pair has a number of words."""
+    Instance(parameters="protocols=OPENWIRE;virtualTopicConsumerWildcards=Consumer.*.%3E%3B2,Reader.%3E").write(
+        tmp_path
+    )
+    outcomes = [run_command(command, str(tmp_path)) for command in ("run", "check")]
+
+    for outcome in outcomes:
+        assert outcome.code == 2
+        assert all(text in outcome.err for text in ("broker.xml:", '"Reader.>"', "number of words"))
+
+
 def test_a_users_file_that_cannot_be_read_is_a_mistake(tmp_path: Path) -> None:
     folder = created(tmp_path / "i")
     (folder / "etc" / "artemis-users.properties").write_text("no equals sign\n")

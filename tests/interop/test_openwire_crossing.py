@@ -11,6 +11,8 @@ from artemis_openwire.engine.structures import ActiveMQQueue, ActiveMQTopic
 from artemis_openwire.engine.values import read_map, write_map
 from tests.interop import shipped
 from tests.interop.broker_process import BrokerProcess, Instance, start_broker
+from tests.interop.mqtt.paho_client import Paho
+from tests.interop.mqtt.server import MqttServer
 from tests.interop.openwire_client import OpenWireClient, text_content
 from tests.interop.proton.client import Client
 
@@ -18,13 +20,16 @@ pytestmark = pytest.mark.each_build
 
 QUEUE = ActiveMQQueue(physical_name="crossing")
 TOPIC = ActiveMQTopic(physical_name="news.today")
+VIRTUAL_TOPICS = "Consumer.*.%3E%3B2"
+"""`Consumer.*.>;2`, as it is written in a URL in XML."""
 
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     """One broker for all of them; the protocol of a connection is detected."""
     folder: Path = tmp_path_factory.mktemp("crossing")
-    process = start_broker(Instance(parameters="protocols=AMQP,MQTT,OPENWIRE"), folder)
+    parameters = f"protocols=AMQP,MQTT,OPENWIRE;virtualTopicConsumerWildcards={VIRTUAL_TOPICS}"
+    process = start_broker(Instance(parameters=parameters), folder)
     yield process
     process.stop()
 
@@ -86,6 +91,30 @@ def test_a_topic_of_both(broker: BrokerProcess) -> None:
             text_content("from amqp"),
         ]
         assert [receiver.receive().body, receiver.receive().body] == ["from openwire", "from amqp"]
+
+
+def test_a_queue_of_a_virtual_topic_is_one_for_all_protocols(broker: BrokerProcess) -> None:
+    """AMQP reaches it by FQQN, MQTT by a shared subscription with the words before the topic as its group."""
+    orders = ActiveMQTopic(physical_name="VT.orders")
+    server = MqttServer(broker.directory)
+    server.port = broker.port
+    with openwire(broker) as wire, Client(broker.url) as amqp, Paho(server, "m") as mqtt:
+        wire.consume(ActiveMQQueue(physical_name="Consumer.A.VT.orders"))
+        wire.send(orders, text_content("for openwire"))
+        assert wire.receive().content == text_content("for openwire")
+        wire.leave()
+
+        wire.send(orders, text_content("for amqp"))
+        receiver = amqp.receiver("VT.orders::Consumer.A.VT.orders", ("topic",))
+        received = receiver.receive()
+        received.accept()
+        assert received.body == "for amqp"
+        receiver.close()
+
+        wire.send(orders, text_content("for mqtt"))
+        mqtt.subscribe("$share/Consumer.A/VT/orders", 1)
+        message = mqtt.receive()
+        assert (message.topic, message.payload) == ("VT/orders", b"for mqtt")
 
 
 def test_the_broker_as_shipped_speaks_openwire(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from artemis_openwire.engine.commands import (
     ConsumerInfo,
     DestinationInfo,
@@ -246,6 +248,22 @@ def test_a_virtual_topic() -> None:
     ]
     assert {one.message.destination == one.destination for one in found if one.message} == {True}
     assert {one.message.original_destination for one in found if one.message} == {topic("VT.x")}
+
+
+@pytest.mark.parametrize(("words", "left"), [("2", ["blue"]), ("2;selectorAware=true", [])], ids=["consumer", "queue"])
+def test_the_selector_of_a_virtual_topic_is_the_consumers_or_the_queues(words: str, left: list[str]) -> None:
+    """What no consumer selects stays in the queue, unless the selector is the queue's filter."""
+    client = connected(Site(), virtualTopicConsumerWildcards=f"Consumer.*.>;{words}")
+    client.consume(queue("Consumer.A.VT.x"), selector="colour = 'red'")
+    client.send(topic("VT.x"), "red", marshalled_properties=write_map({"colour": "red"}))
+    client.send(topic("VT.x"), "blue", marshalled_properties=write_map({"colour": "blue"}))
+    found = client.dispatches()
+    client.ack(None, found[0])
+    client.remove(client.consumer())
+    client.consume(queue("Consumer.A.VT.x"))
+
+    assert [text_of(one) for one in found] == ["red"]
+    assert client.texts() == left
 
 
 def test_a_message_to_the_queue_of_a_virtual_topic_gets_there() -> None:
