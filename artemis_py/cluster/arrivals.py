@@ -42,7 +42,9 @@ class Arrivals:
             if self._mesh.temporaries.is_reply(envelope.message) or self._may_bring(peer, envelope.address):
                 return self._take_copy(envelope)
             return None
-        if not self._mesh.is_shared(envelope.address, envelope.queue):
+        local = self._mesh.local(envelope.queue)
+        is_known = local is not None and local.queue.address.name == envelope.address
+        if not is_known and not self._mesh.is_shared(envelope.address, envelope.queue):
             raise ProtocolError(f"the peer has sent a message for '{envelope.address}', which the mesh does not have")
         if not peer.may_share(envelope.address):
             raise ProtocolError(f"the peer has sent a message for '{envelope.address}', without the permission mesh")
@@ -54,7 +56,8 @@ class Arrivals:
         if not self.put(envelope.address, envelope.queue, message, *counts, envelope.is_shared):
             return None
         self._mesh.duplicate_ids.remember(message)
-        local = self._mesh.local(envelope.queue)
+        if local is None:
+            local = self._mesh.local(envelope.queue)
         if local is not None:
             local.grants.came_from(peer)
         return None

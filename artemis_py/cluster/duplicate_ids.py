@@ -65,8 +65,10 @@ class DuplicateIds:
     def remember(self, message: Message) -> None:
         """Remember the id of a message that was taken over, in the commit that stores the message."""
         _, id = self._read(message)
+        if not id:
+            return
         address = self._domain.addresses.get(message.address)
-        if id and address is not None:
+        if address is not None:
             self._domain.duplicates.add(address, id, message.durable)
 
     def _read(self, message: Message) -> tuple[str, bytes]:

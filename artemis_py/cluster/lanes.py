@@ -33,6 +33,7 @@ class Outgoing:
         self.orders: Final[dict[str, int]] = {}
         """How many claims there are of each queue, or of each address of copies: in the lane of large messages only."""
         self._peer: Final = peer
+        self._window_bytes: Final[int] = peer.mesh.config.confirmation_window_size_bytes
         self._to_send: Final[deque[int]] = deque()
         """Numbers of messages that wait for room in the connection."""
         self._sent = 0
@@ -57,7 +58,7 @@ class Outgoing:
             and (self.lane is Lane.COPIES or not peer.visit.is_leaving)
             and not self._to_send
             and channel is not None
-            and channel.bytes_claimed < peer.mesh.config.confirmation_window_size_bytes
+            and channel.bytes_claimed < self._window_bytes
         )
         if not allowed:
             self.was_held = True

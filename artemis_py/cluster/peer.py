@@ -94,6 +94,8 @@ class Peer:
         self._records: list[Record] = []
         """What is to be told besides queues."""
         self._is_blocked = False
+        self._is_marked = False
+        """Whether it is known that a message has come in this iteration."""
         self._batches = 0
         """Number of batches of records that have come."""
         self._applied = 0
@@ -333,7 +335,9 @@ class Peer:
             incoming.save_mark()
 
     def _take(self, lane: Lane, number: int, content: bytes) -> None:
-        self.mesh.mark(self)
+        if not self._is_marked:
+            self._is_marked = True
+            self.mesh.mark(self)
         if lane is Lane.BULK:
             self.incoming_bulk.receive(number, content)
             return
@@ -377,8 +381,12 @@ class Peer:
 
     def accepted(self, lane: Lane, number: int) -> None:
         """Remove messages that the peer has; see `PeerListener`."""
-        outgoing = {each.lane: each for each in self.lanes}.get(lane)
-        if self.state is not PeerState.UP or outgoing is None:
+        outgoing: Outgoing = self.bulk
+        if lane is Lane.HANDOVER:
+            outgoing = self.handover
+        elif lane is Lane.COPIES:
+            outgoing = self.copies
+        if self.state is not PeerState.UP or outgoing.channel is None:
             return
         self._hear()
         try:
@@ -404,6 +412,7 @@ class Peer:
 
     def flush(self) -> bool:
         """Tell what has changed in this iteration, and plan to confirm what came; True: there is more to tell."""
+        self._is_marked = False
         if self.state is PeerState.CLOSED or self._connection is None:
             return False
         has_unmet = self._hearing.meet()

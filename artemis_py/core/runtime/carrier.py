@@ -40,6 +40,9 @@ class Lane(Enum):
     BULK = "bulk"
     """Large messages of both kinds."""
 
+    # A lane is looked up for each message, and that of an enumeration calls Python.
+    __hash__ = object.__hash__
+
 
 class PeerConnection(Protocol):
     """A connection to another broker, as the mesh uses it. After its end all methods do nothing."""
