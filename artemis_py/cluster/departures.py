@@ -61,7 +61,7 @@ class Departures:
         """Number of starts, and time, by the id of the node."""
         self._released: Final[set[str]] = set()
         """Nodes that have forgotten this one, because it has left."""
-        self._to_review: Final[deque[Iterator[LocalQueue]]] = deque()
+        self.to_review: Final[deque[Iterator[LocalQueue]]] = deque()
 
     # -- facts -------------------------------------------------------------------------------------------------
 
@@ -73,7 +73,7 @@ class Departures:
     @property
     def is_reviewing(self) -> bool:
         """Whether queues are still to be looked at."""
-        return bool(self._to_review)
+        return bool(self.to_review)
 
     def load(self) -> None:
         """Read what an earlier run left."""
@@ -130,16 +130,16 @@ class Departures:
 
     def review(self) -> None:
         """Look at all queues, some in each iteration."""
-        self._to_review.append(self._mesh.locals())
+        self.to_review.append(self._mesh.locals())
 
     def step(self) -> bool:
         """Look at some queues; True: there are more."""
         for _ in range(QUEUES_PER_TURN):
-            if not self._to_review:
+            if not self.to_review:
                 return False
-            local = next(self._to_review[0], None)
+            local = next(self.to_review[0], None)
             if local is None:
-                self._to_review.popleft()
+                self.to_review.popleft()
             elif not local.is_closed:
                 local.news()
         return True

@@ -449,6 +449,14 @@ class Mesh(TurnListener, Companion):
         """Work out what changed, tell peers, and store claims; see `TurnListener`."""
         if self.peers and self.domain.dispatcher.storage_failure is not None:
             self.close("the store of this broker has failed")
+        if self.dirty or self._marked or self.claiming or self._begun or self.departures.to_review:
+            return self._act()
+        # Most iterations of a broker whose messages concern no other one end here.
+        self._flushed()
+        return False
+
+    def _act(self) -> bool:
+        """Work on what there is; True: there is more."""
         is_reviewing = self.departures.step()
         looks = LOOKS
         for _ in range(PASSES):
@@ -472,11 +480,15 @@ class Mesh(TurnListener, Companion):
             if peer.flush() or has_more:
                 more = True
                 self._marked[peer] = None
+        self._flushed()
+        return more or is_reviewing or bool(self.dirty or self._marked)
+
+    def _flushed(self) -> None:
+        """Note that peers were told what has changed, unless there is more to look at."""
         if not self.dirty:
             self.announcements.flushed()
             self.newcomers.flushed()
         self.temporaries.flushed()
-        return more or is_reviewing or bool(self.dirty or self._marked)
 
     def random_number(self) -> int:
         """Return a number that no other run and no other channel has."""

@@ -36,6 +36,7 @@ from artemis_py.cluster.records import (
 from artemis_py.cluster.remote_queue import RemoteQueues
 from artemis_py.cluster.telling import Telling
 from artemis_py.cluster.visit import Visit
+from artemis_py.core.queues.dispatcher import Dispatcher
 from artemis_py.core.runtime.carrier import Lane, PeerConnection
 from artemis_py.core.runtime.timers import Timer
 from artemis_py.errors import ProtocolError, Refusal
@@ -87,6 +88,7 @@ class Peer:
         self.resyncs: int = 0
         """Number of times that the tables differed."""
         self._connection: PeerConnection | None = None
+        self._dispatcher: Final[Dispatcher] = mesh.domain.dispatcher
         self._marks_sent = False
         self._their_marks: dict[int, int] | None = None
         self._is_synced = [False, False]
@@ -248,7 +250,7 @@ class Peer:
         self._plan_check()
 
     def _hear(self) -> None:
-        self._heard_ms = self.mesh.now_ms
+        self._heard_ms = self._dispatcher.now_ms
         if self.is_suspect:
             self.is_suspect = False
             self._review_takers()
@@ -366,7 +368,7 @@ class Peer:
     def send(self, lane: Lane, number: int, content: bytes) -> None:
         """Send a message."""
         assert self._connection is not None
-        self._spoke_ms = self.mesh.now_ms
+        self._spoke_ms = self._dispatcher.now_ms
         self._is_blocked = not self._connection.send(lane, number, content)
 
     def send_frame(self, number: int, content: bytes) -> None:
