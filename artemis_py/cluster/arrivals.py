@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING, Final
 
+from mypy_extensions import mypyc_attr
+
 from artemis_py.cluster.envelope import PATH, Envelope
 from artemis_py.cluster.events import TakenAside
 from artemis_py.cluster.records import SharedInstance
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from artemis_py.cluster.peer import Peer
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Arrivals:
     """Puts messages of peers where they belong."""
 

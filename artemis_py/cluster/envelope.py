@@ -16,8 +16,6 @@ from collections.abc import Mapping
 from struct import Struct
 from typing import Final
 
-from attrs import frozen
-
 from artemis_py.core.messages.message import Message, MessageFormat
 from artemis_py.core.messages.record import Bodies, MissingFormat, decode_message, encode_message
 from artemis_py.core.queues.reference import PRIORITIES
@@ -34,19 +32,30 @@ PATH: Final = "mesh-path"
 """Property of a message that was handed over: the ids of the nodes that had it, separated by commas."""
 
 
-@frozen
 class Envelope:
     """A message, the queue that it is for, and where it has been."""
 
-    message: Message
-    address: str
-    """Address of the queue; the message may have been sent to another one."""
-    queue: str
-    delivery_count: int
-    was_acquired: bool
-    path: tuple[str, ...]
-    is_shared: bool = False
-    """Whether the queue is that of a shared subscription, which must not be made again when it has ended."""
+    __slots__ = ("address", "delivery_count", "is_shared", "message", "path", "queue", "was_acquired")
+
+    def __init__(
+        self,
+        message: Message,
+        address: str,
+        queue: str,
+        delivery_count: int,
+        was_acquired: bool,
+        path: tuple[str, ...],
+        is_shared: bool = False,
+    ) -> None:
+        self.message: Message = message
+        self.address: str = address
+        """Address of the queue; the message may have been sent to another one."""
+        self.queue: str = queue
+        self.delivery_count: int = delivery_count
+        self.was_acquired: bool = was_acquired
+        self.path: tuple[str, ...] = path
+        self.is_shared: bool = is_shared
+        """Whether the queue is that of a shared subscription, which must not be made again when it has ended."""
 
 
 def path_of(message: Message) -> tuple[str, ...]:

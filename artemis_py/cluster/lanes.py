@@ -8,6 +8,8 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from mypy_extensions import mypyc_attr
+
 from artemis_py.cluster.claims import OriginChannel
 from artemis_py.cluster.envelope import Envelope, encode_envelope, path_of
 from artemis_py.cluster.strict import target_of
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from artemis_py.cluster.peer import Peer
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Outgoing:
     """Messages to a peer on one lane, for as long as one connection lasts."""
 
@@ -136,6 +139,7 @@ class Outgoing:
             self.review()
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Incoming:
     """Messages from a peer on one lane."""
 

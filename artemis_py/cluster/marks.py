@@ -8,6 +8,8 @@ A mark changes in the commit that stores the message of that number, so after an
 from struct import Struct
 from typing import Final
 
+from mypy_extensions import mypyc_attr
+
 from artemis_py.core.queues.storage import Storage
 from artemis_py.errors import ProtocolError
 
@@ -20,6 +22,7 @@ MAX_CHANNELS: Final = 64
 _NUMBER: Final = Struct(">Q")
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Marks:
     """Marks of all channels from all peers."""
 

@@ -4,6 +4,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from mypy_extensions import mypyc_attr
+
 from artemis_py.cluster.chosen_names import OwnName
 from artemis_py.cluster.envelope import decode_envelope
 from artemis_py.cluster.hearing import Hearing
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
 DIGEST_MS: Final = 60_000
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Peer:
     """Another broker, for as long as one connection lasts; fulfils `PeerListener`."""
 
@@ -64,13 +67,14 @@ class Peer:
         self.formats: frozenset[str] = frozenset()
         """Formats of messages that the peer can read."""
         self.remotes: Final = RemoteQueues()
-        self.handover: Final = Outgoing(self, Lane.HANDOVER)
+        # Lanes are not final: compiled, that would keep tests from planting faults into them.
+        self.handover: Outgoing = Outgoing(self, Lane.HANDOVER)
         """Messages of queues that the peer takes from."""
-        self.copies: Final = Outgoing(self, Lane.COPIES)
+        self.copies: Outgoing = Outgoing(self, Lane.COPIES)
         """What waits for the peer in the queue of its own (`strict.StoreAndForward`)."""
-        self.bulk: Final = OutgoingBulk(self)
+        self.bulk: OutgoingBulk = OutgoingBulk(self)
         """Large messages of both kinds."""
-        self.incoming_bulk: Final = IncomingBulk(self)
+        self.incoming_bulk: IncomingBulk = IncomingBulk(self)
         self.incoming: Final = {lane: Incoming(self, lane) for lane in (Lane.HANDOVER, Lane.COPIES)}
         self.incoming[Lane.BULK] = self.incoming_bulk
         self.has_copies: bool = False

@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Final
 
+from mypy_extensions import mypyc_attr
+
 from artemis_py.cluster.chosen_names import OwnName
 from artemis_py.cluster.grants import Told
 from artemis_py.cluster.interests import Announced
@@ -18,6 +20,7 @@ QUEUES_PER_TURN: Final = 500
 """Queues that a peer is told of in one iteration: some 5 ms."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Telling:
     """What a peer was told, and what it is still to be told."""
 

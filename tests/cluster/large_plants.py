@@ -20,8 +20,8 @@ class PlantedBulk(Planted):
         def __init__(self, mesh: Mesh, number: int) -> None:
             super().__init__(mesh, number)
             assert isinstance(mesh, PlantedBulk)
-            self.bulk = mesh.outgoing_class(self)  # type: ignore[misc]
-            self.incoming_bulk = mesh.incoming_class(self)  # type: ignore[misc]
+            self.bulk = mesh.outgoing_class(self)
+            self.incoming_bulk = mesh.incoming_class(self)
             self.incoming[Lane.BULK] = self.incoming_bulk
 
 

@@ -76,8 +76,8 @@ class EarlySend(Planted):
                     if self.channel is not None and self.channel.fresh:
                         self.send(self.channel.save_fresh())
 
-            self.handover = Early(self, Lane.HANDOVER)  # type: ignore[misc]
-            self.copies = Early(self, Lane.COPIES)  # type: ignore[misc]
+            self.handover = Early(self, Lane.HANDOVER)
+            self.copies = Early(self, Lane.COPIES)
 
 
 class EarlyConfirmation(Planted):

@@ -9,6 +9,8 @@ from functools import partial
 from typing import Final
 from uuid import uuid4
 
+from mypy_extensions import mypyc_attr
+
 from artemis_amqp.carrier.lanes import NUMBER, ControlIn, LaneIn, OutLane
 from artemis_amqp.carrier.names import CONTROL_ADDRESS, CONTROL_CREDIT, CONTROL_SIZE, LANE_ADDRESSES, LANE_CREDIT
 from artemis_amqp.engine import errors
@@ -25,6 +27,7 @@ _SESSIONS: Final = 2
 """One for records, one for messages."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class PeerEnd:
     """One end: the engine's handler, and the mesh's `PeerConnection`. A subclass logs in or is logged in to."""
 
