@@ -98,8 +98,11 @@ async def test_the_first_attempt_is_made_as_soon_as_the_start_is_stored(tmp_path
     first, second = free_port(), free_port()
     hour = {"retry_interval_ms": 3_600_000, "max_retry_interval_ms": 3_600_000}
     a, b = member(tmp_path, "a", first), member(tmp_path, "b", second, first, options=hour)
-    async with started(a, b):
-        await until(lambda: up(a) == {"b"} and up(b) == {"a"})
+    async with started(a):
+        # It refuses others until its own start is stored.
+        await until(lambda: mesh_of(a).mesh.is_ready)
+        async with started(b):
+            await until(lambda: up(a) == {"b"} and up(b) == {"a"})
 
 
 async def test_the_log_says_who_comes_and_goes(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
