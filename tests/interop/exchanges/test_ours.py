@@ -9,7 +9,7 @@ from tests.interop.exchanges.recorded import OURS
 from tests.interop.kinds.recorded import compare
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(600)
 def test_programs_see_what_is_recorded(tmp_path: Path) -> None:
     """All programs against one broker, which is restarted once."""
     folder = tmp_path / "broker"

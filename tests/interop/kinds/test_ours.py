@@ -12,7 +12,7 @@ from tests.interop.kinds.scenario import observe, programs
 from tests.interop.kinds.site import Site
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(600)
 def test_programs_see_what_is_recorded(tmp_path: Path) -> None:
     """All programs against one broker, which is restarted once with other address settings."""
     folder = tmp_path / "broker"

@@ -14,6 +14,10 @@ from tests.interop.mqtt.server import MqttInstance, MqttServer, unlike_mosquitto
 
 FILTERS: Final = 10_000
 BLOCK: Final = 1000
+ENOUGH: Final = 10
+"""Rounds of the others while one asks for much. Without bounded turns they make one or two for each read of 256 KiB."""
+ATTEMPTS: Final = 5
+"""On a loaded machine the others may not get the processor while it lasts: one attempt has to show the rounds."""
 PINGRESP: Final = 13
 
 pytestmark = unlike_mosquitto("does in one go what a read brought")
@@ -83,28 +87,43 @@ def asked(client: Raw, octets: bytes) -> Callable[[], None]:
 
 @pytest.mark.parametrize("what", ["subscribe", "unsubscribe", "topics", "fan-out"])
 def test_others_go_on_while_much_is_done(own: MqttServer, what: str) -> None:
-    """A turn is bounded in what it does: without that, the others make one round or two per read of 256 KiB."""
-    client = Raw(own, MQTT_3_1_1)
-    client.connect(f"{what}-greedy")
+    """A turn is bounded in what it does."""
     canary = Canary(own, what)
+
+    assert most_rounds(lambda attempt: rounds_while(own, canary, what, f"{what}{attempt}")) >= ENOUGH
+
+
+def most_rounds(rounds_of: Callable[[int], int]) -> int:
+    """The most rounds of some attempts; the first that has enough is the last."""
+    most = 0
+    for attempt in range(ATTEMPTS):
+        most = max(most, rounds_of(attempt))
+        if most >= ENOUGH:
+            break
+    return most
+
+
+def rounds_while(own: MqttServer, canary: Canary, what: str, name: str) -> int:
+    """How many rounds the canary makes while one client asks for this."""
+    client = Raw(own, MQTT_3_1_1)
+    client.connect(f"{name}-greedy")
     match what:
         case "subscribe":
-            octets = subscribes(what)
+            octets = subscribes(name)
         case "unsubscribe":
-            asked(client, subscribes(what))()
-            octets = unsubscribes(what)
+            asked(client, subscribes(name))()
+            octets = unsubscribes(name)
         case "topics":
-            octets = b"".join(wire.publish(MQTT_3_1_1, f"{what}/{one}", b"x", 0, 0) for one in range(20_000))
+            octets = b"".join(wire.publish(MQTT_3_1_1, f"{name}/{one}", b"x", 0, 0) for one in range(20_000))
         case _:
             reader = Raw(own, MQTT_3_1_1)
-            reader.connect(f"{what}-reader")
+            reader.connect(f"{name}-reader")
             words = ["+" if one >> bit & 1 else "a" for one in range(512) for bit in range(9)]
-            filters = [f"{what}/{'/'.join(words[9 * one : 9 * one + 9])}" for one in range(512)]
+            filters = [f"{name}/{'/'.join(words[9 * one : 9 * one + 9])}" for one in range(512)]
             wanted = tuple(Subscription(topic_filter=one, qos=0) for one in filters)
             asked(reader, wire.subscribe(MQTT_3_1_1, Subscribe(packet_id=1, subscriptions=wanted)))()
-            octets = wire.publish(MQTT_3_1_1, f"{what}/{'/'.join('a' * 9)}", b"x", 0, 0) * 1000
-
-    assert canary.rounds_during(asked(client, octets)) >= 10
+            octets = wire.publish(MQTT_3_1_1, f"{name}/{'/'.join('a' * 9)}", b"x", 0, 0) * 1000
+    return canary.rounds_during(asked(client, octets))
 
 
 def test_others_go_on_while_a_large_session_ends(own: MqttServer) -> None:
@@ -119,4 +138,4 @@ def test_others_go_on_while_a_large_session_ends(own: MqttServer) -> None:
         after.connect("ending")
         asked(after, subscribes("ending"))()
 
-    assert canary.rounds_during(take_over) >= 10
+    assert most_rounds(lambda attempt: canary.rounds_during(take_over)) >= ENOUGH
