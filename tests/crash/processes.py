@@ -1,6 +1,5 @@
 """How the crash tests start their processes: modules of the tests, on the broker that is installed."""
 
-import os
 import sys
 from pathlib import Path
 
@@ -23,7 +22,7 @@ def command_of(module: str, *arguments: str) -> list[str]:
 def failing(shim: Path, folder: Path, fault: str, at: int) -> dict[str, str]:
     """The variables that plan one fault in the store in `folder`; with a log its files count as well."""
     planned = {"LD_PRELOAD": str(shim), "STORE_FAULT": fault, "STORE_FAULT_AT": str(at)}
-    return os.environ | planned | ({"STORE_FILES": str(folder)} if IS_ON else {})
+    return planned | ({"STORE_FILES": str(folder)} if IS_ON else {})
 
 
 def calls_of_store(stop: int, step: int = 1) -> range:

@@ -1,6 +1,5 @@
 """A broker with prepared transaction branches is killed at one system call of its store after the other."""
 
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -9,7 +8,8 @@ from artemis_py.core.runtime.access import Subject
 from artemis_py.core.sessions.session import Session
 from artemis_py.storetools.check import check_folder
 from tests.crash.branch_victim import BRANCHES, sent, xid_of
-from tests.crash.processes import calls_of_store, command_of, failing
+from tests.crash.processes import calls_of_store, failing
+from tests.crash.victims import run_module
 from tests.unit.store.branch_world import SETTINGS
 from tests.unit.store.world import World, bodies
 
@@ -19,9 +19,8 @@ CALLS = calls_of_store(61)
 
 def run_victim(shim: Path, folder: Path, fault: str, at: int, *planted: str) -> set[str]:
     """What it said before it died or ended."""
-    environment = failing(shim, folder, fault, at)
-    command = command_of("tests.crash.branch_victim", str(folder), *planted)
-    return set(subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60).stdout.splitlines())
+    ended = run_module("tests.crash.branch_victim", str(folder), *planted, **failing(shim, folder, fault, at))
+    return set(ended.stdout.splitlines())
 
 
 def judge(folder: Path, said: set[str]) -> int:

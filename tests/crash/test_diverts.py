@@ -1,6 +1,5 @@
 """A broker whose diverts copy is killed at one system call of its store after the other."""
 
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -8,7 +7,8 @@ import pytest
 from artemis_py.core.routing.divert import Divert
 from artemis_py.storetools.check import check_folder
 from tests.crash.divert_victim import DIVERTS, QUEUES
-from tests.crash.processes import calls_of_store, command_of, failing
+from tests.crash.processes import calls_of_store, failing
+from tests.crash.victims import run_module
 from tests.unit.store.world import World, bodies
 
 CALLS = calls_of_store(40)
@@ -16,9 +16,8 @@ CALLS = calls_of_store(40)
 
 def run_victim(shim: Path, folder: Path, fault: str, at: int, *planted: str) -> list[str]:
     """What it said before it died or ended."""
-    environment = failing(shim, folder, fault, at)
-    command = command_of("tests.crash.divert_victim", str(folder), *planted)
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60).stdout.split()
+    ended = run_module("tests.crash.divert_victim", str(folder), *planted, **failing(shim, folder, fault, at))
+    return ended.stdout.split()
 
 
 def kept(folder: Path, said: list[str]) -> int:

@@ -1,13 +1,13 @@
 """A broker that routes a long epoch is killed at one system call of its store after the other."""
 
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from artemis_py.storetools.check import check_folder
 from tests.crash.epoch_victim import EVERYTHING, QUEUES, WAYS
-from tests.crash.processes import calls_of_store, command_of, failing
+from tests.crash.processes import calls_of_store, failing
+from tests.crash.victims import run_module
 from tests.unit.store.world import World, bodies
 
 # A commit is three calls: three of them create the store, some stage, and five slices are routed.
@@ -16,9 +16,8 @@ CALLS = calls_of_store(41)
 
 def run_victim(shim: Path, folder: Path, way: str, fault: str, at: int, *planted: str) -> list[str]:
     """What it said before it died or ended."""
-    environment = failing(shim, folder, fault, at)
-    command = command_of("tests.crash.epoch_victim", str(folder), way, *planted)
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60).stdout.split()
+    ended = run_module("tests.crash.epoch_victim", str(folder), way, *planted, **failing(shim, folder, fault, at))
+    return ended.stdout.split()
 
 
 def routed(folder: Path) -> int:

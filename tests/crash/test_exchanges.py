@@ -1,13 +1,13 @@
 """A broker whose bindings come and go is killed at one system call of its store after the other (P6)."""
 
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from artemis_py.storetools.check import check_folder
 from tests.crash.exchange_victim import STEPS, state, steps
-from tests.crash.processes import calls_of_store, command_of, failing
+from tests.crash.processes import calls_of_store, failing
+from tests.crash.victims import run_module
 from tests.unit.store.world import World
 
 CALLS = calls_of_store(90)
@@ -26,9 +26,8 @@ def states(tmp_path_factory: pytest.TempPathFactory) -> list[object]:
 
 def run_victim(shim: Path, folder: Path, fault: str, at: int, *planted: str) -> list[str]:
     """What it said before it died or ended."""
-    environment = failing(shim, folder, fault, at)
-    command = command_of("tests.crash.exchange_victim", str(folder), *planted)
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60).stdout.split()
+    ended = run_module("tests.crash.exchange_victim", str(folder), *planted, **failing(shim, folder, fault, at))
+    return ended.stdout.split()
 
 
 def kept(folder: Path, said: list[str], states: list[object]) -> int:

@@ -3,10 +3,8 @@
 The calls are those on LMDB's file, on the files of the log and on their folders: commits, folds, the start.
 """
 
-import os
 import random
 import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,9 +12,9 @@ import pytest
 
 from tests.crash.conftest import STATES
 from tests.crash.lost_writes import lose_files, read_calls
-from tests.crash.processes import command_of
 from tests.crash.test_store_faults import verify
 from tests.crash.victim import STEPS
+from tests.crash.victims import run_module
 
 CALLS = range(1, 121, 7)
 """The creation of the store and of its log, and all steps."""
@@ -24,10 +22,8 @@ CALLS = range(1, 121, 7)
 
 def run_victim(folder: Path, environment: dict[str, str], *planted: str) -> list[str]:
     """What it said before it died or ended."""
-    variables = os.environ | environment | {"STORE_FILES": str(folder)}
-    command = command_of("tests.crash.folding_victim", str(folder), *planted)
-    done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=60)
-    return done.stdout.split()
+    variables = environment | {"STORE_FILES": str(folder)}
+    return run_module("tests.crash.folding_victim", str(folder), *planted, **variables).stdout.split()
 
 
 def faults(shim: Path, fault: str, at: int) -> dict[str, str]:

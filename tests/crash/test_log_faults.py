@@ -1,9 +1,7 @@
 """The write-ahead log is killed, fails, or loses what it did not sync, at one system call after the other."""
 
-import os
 import random
 import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -16,7 +14,7 @@ from artemis_py.store.log.segment import DAMAGED_SUFFIX
 from tests.crash.conftest import STATES
 from tests.crash.log_victim import OPTIONS, STORE, folded, payload
 from tests.crash.lost_writes import lose_files, read_calls
-from tests.crash.processes import command_of
+from tests.crash.victims import run_module
 
 STEPS: Final = 16
 MORE_STEPS: Final = 19
@@ -39,9 +37,8 @@ class Said:
 def run_victim(folder: Path, last: int, environment: dict[str, str], *planted: str) -> Said:
     """Start it on a folder."""
     folder.mkdir(exist_ok=True)
-    variables = os.environ | environment | {"STORE_FILES": str(folder / "log")}
-    command = command_of("tests.crash.log_victim", str(folder), str(last), *planted)
-    done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=60)
+    variables = environment | {"STORE_FILES": str(folder / "log")}
+    done = run_module("tests.crash.log_victim", str(folder), str(last), *planted, **variables)
     assert "Traceback" not in done.stderr or "Errno" in done.stderr, done.stderr
     appended = cut = 0
     errors: list[str] = []

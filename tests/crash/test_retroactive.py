@@ -1,13 +1,13 @@
 """A broker that copies a long history is killed at one system call of its store after the other."""
 
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from artemis_py.storetools.check import check_folder
-from tests.crash.processes import calls_of_store, command_of, failing
+from tests.crash.processes import calls_of_store, failing
 from tests.crash.retroactive_victim import HISTORY, LATER, RING, open_world
+from tests.crash.victims import run_module
 from tests.unit.store.world import bodies
 
 # A commit is three calls: three of them create the store, and some ten copy. Every second call is each part of a
@@ -17,9 +17,8 @@ CALLS = calls_of_store(61, 2)
 
 def run_victim(shim: Path, folder: Path, fault: str, at: int, *planted: str) -> list[str]:
     """What it said before it died or ended."""
-    environment = failing(shim, folder, fault, at)
-    command = command_of("tests.crash.retroactive_victim", str(folder), *planted)
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60).stdout.split()
+    ended = run_module("tests.crash.retroactive_victim", str(folder), *planted, **failing(shim, folder, fault, at))
+    return ended.stdout.split()
 
 
 def copied(folder: Path) -> int | None:

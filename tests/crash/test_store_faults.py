@@ -1,6 +1,5 @@
 """The store is killed, fails, or loses what it did not sync, at one system call after the other."""
 
-import os
 import random
 import shutil
 import subprocess
@@ -13,8 +12,8 @@ import pytest
 from artemis_py.storetools.check import check_folder
 from tests.crash.conftest import STATES
 from tests.crash.lost_writes import lose_writes, read_calls
-from tests.crash.processes import command_of
 from tests.crash.victim import STEPS
+from tests.crash.victims import run_module
 from tests.interop.broker_process import REPOSITORY
 from tests.unit.store.world import World, bodies
 
@@ -32,10 +31,8 @@ print(count_whole_steps(Path(sys.argv[1])))
 
 def run_victim(shim: Path, folder: Path, fault: str, at: int, *planted: str) -> list[str]:
     """What it said before it died or ended."""
-    environment = os.environ | {"LD_PRELOAD": str(shim), "STORE_FAULT": fault, "STORE_FAULT_AT": str(at)}
-    command = command_of("tests.crash.victim", str(folder), *planted)
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
-    return done.stdout.split()
+    variables = {"LD_PRELOAD": str(shim), "STORE_FAULT": fault, "STORE_FAULT_AT": str(at)}
+    return run_module("tests.crash.victim", str(folder), *planted, **variables).stdout.split()
 
 
 def verify(folder: Path, said: list[str]) -> int:
@@ -114,9 +111,8 @@ def crash_states(shim: Path, folder: Path, count: int, *faults: str) -> Iterator
     A state is a moment of the run: what was synced before it is there, of the rest any subset, with torn writes.
     """
     folder.mkdir()
-    environment = os.environ | {"LD_PRELOAD": str(shim), "STORE_LOG": str(folder / "log")}
-    command = command_of("tests.crash.victim", str(folder / "run"), *faults)
-    subprocess.run(command, env=environment, capture_output=True, check=True, timeout=60)
+    variables = {"LD_PRELOAD": str(shim), "STORE_LOG": str(folder / "log")}
+    assert run_module("tests.crash.victim", str(folder / "run"), *faults, **variables).code == 0
     calls = read_calls((folder / "log").read_bytes())
     lots = random.Random(1)
     first = next(index for index, call in enumerate(calls) if call.kind == "A")

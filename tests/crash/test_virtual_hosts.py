@@ -1,6 +1,5 @@
 """A broker whose virtual hosts come and go is killed at one system call of its store after the other (P6, P10)."""
 
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -8,7 +7,8 @@ import pytest
 from artemis_py.store import schema
 from artemis_py.storetools.check import check_folder
 from tests.crash.host_victim import STEPS, state, steps
-from tests.crash.processes import calls_of_store, command_of, failing
+from tests.crash.processes import calls_of_store, failing
+from tests.crash.victims import run_module
 from tests.unit.store.test_virtual_hosts import records_of_hosts
 from tests.unit.store.world import World
 
@@ -28,9 +28,8 @@ def states(tmp_path_factory: pytest.TempPathFactory) -> list[object]:
 
 def run_victim(shim: Path, folder: Path, fault: str, at: int, *planted: str) -> list[str]:
     """What it said before it died or ended."""
-    environment = failing(shim, folder, fault, at)
-    command = command_of("tests.crash.host_victim", str(folder), *planted)
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60).stdout.split()
+    ended = run_module("tests.crash.host_victim", str(folder), *planted, **failing(shim, folder, fault, at))
+    return ended.stdout.split()
 
 
 def kept(folder: Path, said: list[str], states: list[object]) -> tuple[int, int]:
