@@ -276,7 +276,7 @@ PARAMETERS: Final[Mapping[str, Verdict]] = {
     ),
     "clusterConnection": _none("every acceptor lets brokers of the mesh in"),
     "brokerName": _none("clients get the name of the broker"),
-    "suppressInternalManagementObjects": _none("temporary resources of OpenWire are shown like all others"),
+    "suppressInternalManagementObjects": _none("advisories have no addresses or queues that management could show"),
     **_each(
         "openWireDestinationCacheSize virtualTopicConsumerLruCacheMax openwireMaxPacketChunkSize",
         _none("there is no such cache"),
