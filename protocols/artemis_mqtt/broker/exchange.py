@@ -64,16 +64,12 @@ class Exchange(MessageHandler):
         if self._releases:
             releases = self._releases
             self._releases = []
-            self._answers.when_durable(partial(self._release, releases))
+            self._answers.when_durable(partial(self._engine.acks.send_pubrels, releases))
         outlet = self.outlet
         if outlet.unstored:
             unstored = outlet.unstored
             outlet.unstored = []
             self._answers.when_durable(partial(outlet.stored, unstored))
-
-    def _release(self, deliveries: list[Delivery]) -> None:
-        for delivery in deliveries:
-            self._engine.acks.send_pubrel(delivery)
 
     # -- messages from the client --------------------------------------------------------------------------------
 

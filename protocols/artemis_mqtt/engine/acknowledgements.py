@@ -13,7 +13,7 @@ from artemis_mqtt.engine import reasons
 from artemis_mqtt.engine.codec import read_ack
 from artemis_mqtt.engine.delivery import Delivery
 from artemis_mqtt.engine.fields import ONE_BYTE
-from artemis_mqtt.engine.flight import RECEIVED, RELEASED, OutgoingFlight
+from artemis_mqtt.engine.flight import RECEIVED, RELEASED, SENT, OutgoingFlight
 from artemis_mqtt.engine.handler import MessageHandler
 from artemis_mqtt.engine.packets import MQTT_3_1, MQTT_5
 from artemis_mqtt.engine.publish_reader import PublishReader
@@ -25,6 +25,12 @@ PUBACK_HEAD: Final = b"\x40\x02"
 PUBREC_HEAD: Final = b"\x50\x02"
 PUBREL_HEAD: Final = b"\x62\x02"
 PUBCOMP_HEAD: Final = b"\x70\x02"
+
+# The same with the first octet of an identifier: with it an answer is two octet strings that exist already.
+_PUBACK_HEADS: Final = [PUBACK_HEAD + octet for octet in ONE_BYTE]
+_PUBREC_HEADS: Final = [PUBREC_HEAD + octet for octet in ONE_BYTE]
+_PUBREL_HEADS: Final = [PUBREL_HEAD + octet for octet in ONE_BYTE]
+_PUBCOMP_HEADS: Final = [PUBCOMP_HEAD + octet for octet in ONE_BYTE]
 
 _PUBACK_BYTE: Final = 0x40
 _PUBREC_BYTE: Final = 0x50
@@ -101,8 +107,13 @@ class Acknowledgements:
                 self._handler.on_pubcomp(delivery)
 
     def _on_pubrec(self, packet_id: int, reason: int) -> None:
-        refused = reason >= 0x80
         known = self.outgoing.deliveries.get(packet_id)
+        if known is not None and known.qos == 2 and known.state == SENT and known.is_counted and reason < 0x80:
+            # Nearly always. The rest says the same, and what else there is.
+            known.state = RECEIVED
+            self._handler.on_pubrec(known, reason)
+            return
+        refused = reason >= 0x80
         earlier = RECEIVED if known is None else known.state
         delivery = self.outgoing.receive(packet_id, refused)
         if delivery is None:
@@ -125,10 +136,20 @@ class Acknowledgements:
 
     # -- ours --------------------------------------------------------------------------------------------------
 
-    def send_pubrel(self, delivery: Delivery) -> None:
-        """Release a delivery whose PUBREC came."""
-        delivery.state = RELEASED
-        self._write(PUBREL_HEAD, delivery.packet_id, 0)
+    def send_pubrels(self, deliveries: list[Delivery]) -> None:
+        """Release deliveries whose PUBREC came."""
+        for delivery in deliveries:
+            delivery.state = RELEASED
+        outbox = self._outbox
+        if outbox.is_closed or not deliveries:
+            return
+        chunks = outbox.chunks
+        if not chunks:
+            outbox.wake()
+        for delivery in deliveries:
+            chunks.append(_PUBREL_HEADS[delivery.packet_id >> 8])
+            chunks.append(ONE_BYTE[delivery.packet_id & 0xFF])
+        outbox.size += 4 * len(deliveries)
 
     def resend_pubrels(self) -> None:
         """Send again what an earlier connection sent and the client did not answer [MQTT-4.4.0-1]."""
@@ -160,7 +181,11 @@ class PendingAcks:
 
     def puback(self, packet_id: int, reason: int = 0) -> None:
         """Answer a QoS 1 message; the reason is left out in 3.x."""
-        self._octets.append(encode_ack(PUBACK_HEAD, packet_id, reason if self._reader.is_v5 else 0))
+        if reason and self._reader.is_v5:
+            self._octets.append(encode_ack(PUBACK_HEAD, packet_id, reason))
+        else:
+            self._octets.append(_PUBACK_HEADS[packet_id >> 8])
+            self._octets.append(ONE_BYTE[packet_id & 0xFF])
         self._finished += 1
 
     def pubrec(self, packet_id: int, reason: int = 0) -> None:
@@ -170,11 +195,16 @@ class PendingAcks:
         elif reason >= 0x80:
             self._finished += 1
             self._refused.append(packet_id)
-        self._octets.append(encode_ack(PUBREC_HEAD, packet_id, reason))
+        if reason:
+            self._octets.append(encode_ack(PUBREC_HEAD, packet_id, reason))
+        else:
+            self._octets.append(_PUBREC_HEADS[packet_id >> 8])
+            self._octets.append(ONE_BYTE[packet_id & 0xFF])
 
     def pubcomp(self, packet_id: int) -> None:
         """Answer PUBREL."""
-        self._octets.append(encode_ack(PUBCOMP_HEAD, packet_id, 0))
+        self._octets.append(_PUBCOMP_HEADS[packet_id >> 8])
+        self._octets.append(ONE_BYTE[packet_id & 0xFF])
         self._finished += 1
 
     def send(self) -> None:

@@ -4,7 +4,7 @@ Both machines belong to a session and outlive its connections; the handler makes
 They know no packets: `connection` asks them what an arriving identifier means.
 
     outgoing QoS 1:  add -> SENT -PUBACK-> gone
-    outgoing QoS 2:  add -> SENT -PUBREC-> RECEIVED -send_pubrel-> RELEASED -PUBCOMP-> gone
+    outgoing QoS 2:  add -> SENT -PUBREC-> RECEIVED -send_pubrels-> RELEASED -PUBCOMP-> gone
     incoming QoS 2:  PUBLISH -> received -PUBREL-> gone
 """
 

@@ -48,7 +48,7 @@ class MessageHandler:
         raise NotImplementedError
 
     def on_pubrec(self, delivery: Delivery, reason: int) -> None:
-        """Record that the client has a QoS 2 message; then `send_pubrel`, later: when that is durable.
+        """Record that the client has a QoS 2 message; then `send_pubrels`, later: when that is durable.
 
         `reason` of 0x80 or more: it refused the message, the delivery is over, there is nothing to send.
         """
