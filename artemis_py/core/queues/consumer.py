@@ -59,12 +59,15 @@ class Sink:
 class PassingSink(Sink):
     """A sink that can also take messages that no queue has held.
 
-    A queue with nothing waiting passes them on to its only consumer, if that is presettled: they need no reference, no
-    place in the backlog and no visit of the dispatcher (`passing`).
+    A queue with nothing waiting passes them on to its only consumer, if they need not be settled: they need no
+    reference, no place in the backlog and no visit of the dispatcher (`passing`).
     """
 
     def pass_on(self, message: Message) -> bool:
-        """Write a message that was just routed; False: the queue has to take it. As `deliver`, changes no consumers."""
+        """Write a message that was just routed; False: the queue has to take it. As `deliver`, changes no consumers.
+
+        If the consumer is not presettled, the sink must refuse a message that it would settle later.
+        """
         raise NotImplementedError
 
 
@@ -141,7 +144,7 @@ class Consumer:
         self.priority: int = options.priority
         self.presettled: bool = options.presettled and not options.browse
         """Whether its deliveries are acknowledged when they are handed over."""
-        self.passing: PassingSink | None = sink if self.presettled and isinstance(sink, PassingSink) else None
+        self.passing: PassingSink | None = sink if isinstance(sink, PassingSink) else None
         """Its sink, if it may take messages that the queue does not hold."""
         self.user: str = user
         """The user of its client, for management."""

@@ -174,6 +174,8 @@ class Subscription(PassingSink):
         outlet = self.outlet
         if outlet is None or message.format is not outlet.format:
             return False
+        if self.qos > 0 and message.annotations[0] & QOS_MASK > 0:
+            return False
         if (self.is_wild and outlet.is_checked) or (outlet.claims and self.kind == SHARED):
             return False
         return outlet.engine.can_send and outlet.send_at_most_once(self, message, message.annotations, message.data)

@@ -112,12 +112,6 @@ def _selector(world: World) -> None:
     world.consumer.grant(100)
 
 
-def _not_presettled(world: World) -> None:
-    world.session.close_consumer(world.consumer)
-    world.consumer = world.session.consume(world.queue, world.sink)
-    world.consumer.grant(100)
-
-
 def _pause_address(world: World) -> None:
     world.queue.address.paused = True
 
@@ -128,7 +122,6 @@ def _pause_address(world: World) -> None:
         _second_consumer,
         _exclusive,
         _selector,
-        _not_presettled,
         _pause_address,
         lambda world: world.consumer.grant(0),
         lambda world: world.consumer.block(),
@@ -190,3 +183,26 @@ def test_nothing_passes_to_a_consumer_that_left() -> None:
     world.send("c")
 
     assert (world.sink.delivered, world.sink.passed) == (["a", "b"], ["c"])
+
+
+def test_a_consumer_that_settles_others_may_take_a_message_at_once() -> None:
+    """If its sink says that there is nothing to settle, the delivery is over."""
+    world = World()
+    world.session.close_consumer(world.consumer)
+    world.consumer = world.session.consume(world.queue, world.sink)
+    world.consumer.grant(100)
+    world.send("a")
+
+    assert world.sink.passed == ["a"]
+    assert (world.consumer.outstanding.count, world.consumer.accepted) == (0, 1)
+    assert (world.queue.message_count, world.queue.messages_acknowledged) == (0, 1)
+
+
+def test_what_such_a_consumer_has_to_settle_is_taken() -> None:
+    """A durable message is more than one that is delivered at most once, even in a queue that stores nothing."""
+    world = World()
+    world.session.close_consumer(world.consumer)
+    world.session.consume(world.queue, world.sink).grant(100)
+    world.domain.route(make_message("a", durable=True), world.domain.addresses["fan"])
+
+    assert (world.sink.passed, world.queue.message_count) == ([], 1)

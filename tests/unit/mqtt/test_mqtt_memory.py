@@ -56,7 +56,7 @@ def test_a_halted_client_is_not_silent() -> None:
     lasting(site, "reader").subscribe("t", 1)
     writer = connected(site, "writer", keep_alive_s=10)
     before = writer.handler.next_deadline()
-    writer.send(publishes(20, 0))
+    writer.send(publishes(20, 1))
 
     assert (before, writer.handler.next_deadline()) == (15.0, None)
 
@@ -83,7 +83,7 @@ def test_a_delivery_to_a_halted_client_lets_it_be_read_again() -> None:
     lasting(site, "reader").subscribe("t", 1)
     both = lasting(site, "both")
     both.subscribe("other", 1)
-    both.send(publishes(20, 0))
+    both.send(publishes(20, 1))
     halted = both.is_read
     connected(site, "writer").publish("other", b"m", 1, 1)
 
@@ -98,7 +98,7 @@ def test_nobody_waits_for_a_client_that_is_gone() -> None:
     lasting(site, "reader").subscribe("t", 1)
     for _ in range(3):
         writer = connected(site, "writer")
-        writer.send(publishes(20, 0))
+        writer.send(publishes(20, 1))
         assert not writer.is_read
         writer.lose()
 
