@@ -47,6 +47,8 @@ MAX_FRAME_BYTES: Final = 1024 * 1024
 CREDIT: Final = 4000
 """What a consumer may be sent ahead; topped up at half."""
 WINDOW: Final = 0x7FFFFFFF
+PARTS: Final = {"p50_ms": 0.5, "p99_ms": 0.99, "p999_ms": 0.999}
+"""Delays that are reported, by the part of the messages that took no longer."""
 
 TRANSFER: Final = b"\x02\x00\x00\x00\x00\x53\x14\xc0"
 """What follows the size in the frame of a transfer on channel 0, in the encoding that all brokers use."""
@@ -301,6 +303,9 @@ class Consumer(Link):
         self.checksum = 0
         self.last_id = -1
         self.accepted_id = -1
+        self.due_ns: list[list[int]] = []
+        """Per producer when each of its messages was due, if delays are measured."""
+        self.late_us: list[int] = []
         self.grant()
 
     def grant(self) -> None:
@@ -383,6 +388,9 @@ class Consumer(Link):
                     raise Broken(f"producer {producer}: {sequence} when {expected[producer]} was expected")
                 expected[producer] = sequence + 1
         self.checksum += sum(numbers)
+        if self.due_ns:
+            now = time.monotonic_ns()
+            self.late_us += [(now - self.due_ns[number >> 48][number & 0xFFFFFFFF]) // 1000 for number in numbers]
 
     def after_read(self) -> None:
         """Accept the range that came, and top up the credit."""
@@ -424,7 +432,7 @@ class Load:
         return sum(consumer.delivered for consumer in self.consumers)
 
     def turn(self, is_sending: bool) -> None:
-        """Produce, wait for the sockets, read and write."""
+        """Produce, then read and write."""
         if is_sending:
             # Slowest consumer of a topic, or sum of a queue's consumers: how far the broker is.
             if self.options.topic:
@@ -436,13 +444,17 @@ class Load:
                 if not self.options.settled:
                     limit = min(limit, producer.settled + self.options.ahead)
                 producer.produce(limit)
+        self.exchange(5.0)
+
+    def exchange(self, timeout: float) -> None:
+        """Wait for the sockets, read and write."""
         for link in [*self.consumers, *self.producers]:
             wants_write = len(link.waiting) > 0
             if wants_write != (link in self.writers):
                 self.writers.symmetric_difference_update((link,))
                 mask = selectors.EVENT_READ | (selectors.EVENT_WRITE if wants_write else 0)
                 self.selector.modify(link.socket, mask, link)
-        for key, events in self.selector.select(5.0):
+        for key, events in self.selector.select(timeout):
             ready: Link = key.data
             if events & selectors.EVENT_WRITE:
                 ready.flush()
@@ -471,6 +483,33 @@ class Load:
             "busier_broker_cpu_us": max(each_cpu) / delivered * 1e6,
             "client_cpu_us": own_cpu / delivered * 1e6,
         }
+
+    def run_paced(self, rate: float) -> dict[str, float]:
+        """Send so many messages a second in all, and verify: how long they are on the way from when they are due."""
+        producers = self.producers
+        due_ns: list[list[int]] = [[] for _ in producers]
+        for consumer in self.consumers:
+            consumer.due_ns = due_ns
+        sent = first = 0
+        start = time.monotonic()
+        while (elapsed := time.monotonic() - start) < self.options.seconds:
+            due = int(elapsed * rate) - sent
+            now = time.monotonic_ns()
+            for number in range(min(due, len(producers))):
+                times = due_ns[(first + number) % len(producers)]
+                times += [now] * (due // len(producers) + (number < due % len(producers)))
+            first = (first + due) % len(producers)
+            sent += due
+            for producer, times in zip(producers, due_ns, strict=True):
+                producer.produce(len(times))
+            self.exchange(0.001)
+        for producer, times in zip(producers, due_ns, strict=True):
+            while producer.sent < len(times):
+                producer.produce(len(times))
+                self.exchange(0.001)
+        self.finish()
+        late = sorted(value for consumer in self.consumers for value in consumer.late_us)
+        return {name: late[int(len(late) * part)] / 1000 for name, part in PARTS.items()}
 
     def until(self, moment: float) -> None:
         """Full load up to a moment."""
@@ -515,10 +554,13 @@ def main() -> int:
     parser.add_argument("--target", help="the address of the producers, such as an exchange that leads to the queue")
     parser.add_argument("--body-bytes", type=int, default=100, help="at least 8")
     parser.add_argument("--ahead", type=int, default=4000, help="messages a producer may be ahead of the consumers")
+    parser.add_argument("--rate", type=float, help="messages a second; measures the delay")
     parser.add_argument("--warm-up", type=float, default=0.5)
     parser.add_argument("--seconds", type=float, default=2.0)
+    options = parser.parse_args()
     try:
-        print(json.dumps(Load(parser.parse_args()).run()))
+        load = Load(options)
+        print(json.dumps(load.run_paced(options.rate) if options.rate else load.run()))
     except Broken as error:
         print(f"load: {error}", file=sys.stderr)
         return 1

@@ -165,7 +165,11 @@ def find_partners(folder: Path) -> dict[str, Path]:
 def measure_load(
     names: list[str], programs: dict[str, Path], folder: Path, rounds: int, seconds: float, loads: list[str]
 ) -> dict[str, object]:
-    """CPU per delivered message, messages a second, and the delay at half of that rate."""
+    """CPU per delivered message, messages a second, the delay at half of that rate, and at the lowest of these halves.
+
+    The delay at its own half says what a broker is like under its own load; only at the same rate do brokers, and the
+    client, have the same to do.
+    """
     results: dict[str, object] = {}
     for scenario in loads:
         producers, consumers, qos = LOADS[scenario]
@@ -173,6 +177,7 @@ def measure_load(
         taken: dict[str, list[dict[str, float]]] = {name: [] for name in names}
         failures: dict[str, str] = {}
         for number in range(rounds):
+            rates: list[float] = []
             for name in names:
                 if name in failures:
                     continue
@@ -183,13 +188,26 @@ def measure_load(
                     rate = fast["per_s"] / consumers / 2
                     slow = broker.load(*shape, "--seconds", seconds, "--rate", rate)
                     taken[name].append(fast | slow)
+                    rates.append(rate)
+                except (Broken, subprocess.TimeoutExpired) as error:
+                    failures[name] = str(error)
+                    print(error, file=sys.stderr)
+                finally:
+                    broker.stop()
+            for name in names if len(rates) > 1 else ():
+                if name in failures:
+                    continue
+                broker = Broker(name, programs, folder / f"{name}-{scenario.replace(':', '-')}-{number}-even")
+                try:
+                    even = broker.load(*shape, "--seconds", seconds, "--rate", min(rates))
+                    taken[name][-1] |= {f"even_{part}": even[part] for part in PARTS}
                 except (Broken, subprocess.TimeoutExpired) as error:
                     failures[name] = str(error)
                     print(error, file=sys.stderr)
                 finally:
                     broker.stop()
         results[scenario] = {
-            name: {key: spread([each[key] for each in values]) for key in values[0]}
+            name: {key: spread([each[key] for each in values if key in each]) for key in values[0]}
             for name, values in taken.items()
             if values
         } | {name: {"failure": why} for name, why in failures.items()}
@@ -268,19 +286,20 @@ def print_results(results: dict[str, object]) -> None:
     if "load" in results:
         print(
             "| load | broker | CPU per delivered message (µs) | client's | messages/s "
-            "| p50, p99, p99.9 at half of it (ms) |"
+            "| p50, p99, p99.9 at half of it (ms) | at the same rate | client's p99 |"
         )
-        print("| --- | --- | --- | --- | --- | --- |")
+        print("| --- | --- | --- | --- | --- | --- | --- | --- |")
         for scenario, brokers in rows(results["load"]).items():
             for name, values in brokers.items():
                 if "failure" in values:
-                    print(f"| {scenario} | {name} | failed: {values['failure']} | | | |")
+                    print(f"| {scenario} | {name} | failed: {values['failure']} | | | | | |")
                     continue
                 figures = {key: value["median"] for key, value in values.items()}  # type: ignore[index]
                 delays = ", ".join(f"{figures[part]:.2f}" for part in PARTS)
+                even = ", ".join(f"{figures[f'even_{part}']:.2f}" for part in PARTS if f"even_{part}" in figures)
                 print(
                     f"| {scenario} | {name} | {figures['cpu_us']:.2f} | {figures['client_us']:.2f} "
-                    f"| {figures['per_s']:,.0f} | {delays} |"
+                    f"| {figures['per_s']:,.0f} | {delays} | {even} | {figures['client_p99_ms']:.2f} |"
                 )
         print()
     if "matching" in results:

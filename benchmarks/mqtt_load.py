@@ -337,21 +337,36 @@ class Load:
         return {"cpu_us": cpu / delivered * 1e6, "client_us": own / delivered * 1e6, "per_s": delivered / elapsed}
 
     def run_paced(self, rate: float) -> dict[str, float]:
-        """So many messages a second: how long they are on the way, in milliseconds."""
+        """So many messages a second: how long they are on the way, in milliseconds.
+
+        That begins when messages are due. What the client itself takes from then until it has sent them is part of it,
+        and grows with the rate and the number of producers: `client_p99_ms` says how long that is.
+        """
         for consumer in self.consumers:
             consumer.late = []
+        producers = self.producers
+        count = len(producers)
+        sent = first = 0
+        own: list[int] = []
         start = time.monotonic()
         while (elapsed := time.monotonic() - start) < self.options.seconds:
-            due = int(elapsed * rate) - sum(producer.sent for producer in self.producers)
-            stamp = time.monotonic_ns() // 1000 & 0xFFFFFFFF
-            for number, producer in enumerate(self.producers):
-                share = due // len(self.producers) + (number < due % len(self.producers))
-                if share:
-                    producer.publish(share, stamp)
+            due = int(elapsed * rate) - sent
+            began = time.monotonic_ns()
+            stamp = began // 1000 & 0xFFFFFFFF
+            # All producers take turns, also if less than one message of each is due.
+            for number in range(min(due, count)):
+                producer = producers[(first + number) % count]
+                producer.publish(due // count + (number < due % count), stamp)
+                producer.flush()
+                own.append((time.monotonic_ns() - began) // 1000)
+            first = (first + due) % count
+            sent += due
             self.turn(0.001)
         self.finish()
         late = sorted(value for consumer in self.consumers for value in consumer.late or [])
-        return {name: late[int(len(late) * part)] / 1000 for name, part in PARTS.items()}
+        own.sort()
+        delays = {name: late[int(len(late) * part)] / 1000 for name, part in PARTS.items()}
+        return delays | {"client_p99_ms": own[int(len(own) * 0.99)] / 1000}
 
     def run_count(self, messages: int) -> dict[str, float]:
         """So many messages from each producer, as fast as it goes: their copies, and the seconds they took."""
