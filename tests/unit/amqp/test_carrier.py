@@ -124,6 +124,17 @@ def test_messages_that_nobody_confirms_stop_the_lane_and_not_the_records() -> No
     assert pair.here.take() == [("accepted", Lane.HANDOVER, credit // 2), ("room",)]
 
 
+@pytest.mark.parametrize("lane", [Lane.HANDOVER, Lane.COPIES])
+def test_a_lane_has_many_messages_on_their_way(lane: Lane) -> None:
+    """A commit of the taker takes milliseconds: with a few hundred of them nothing would move meanwhile."""
+    pair = opened()
+    for number in range(1000):
+        assert pair.here.there.send(lane, number, b"m")
+    pair.run()
+
+    assert len(pair.there.take()) == 1000
+
+
 def test_bytes_that_nobody_confirms_stop_the_lane() -> None:
     """`producer-window-size`: few large messages must not fill the memory of the taker."""
     pair = opened(PeerLimits(window_bytes=10_000))
