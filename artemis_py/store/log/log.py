@@ -20,7 +20,7 @@ from threading import Lock
 from typing import Final
 
 from artemis_py.logs import named_logger
-from artemis_py.store.log.options import LogOptions
+from artemis_py.store.log.options import SMALLEST_FILE_BYTES, LogOptions
 from artemis_py.store.log.reading import Damage, LogReader, Segment, find_segments, read_content
 from artemis_py.store.log.segment import (
     DAMAGED_SUFFIX,
@@ -183,11 +183,20 @@ class WriteAheadLog:
         self._found = []
         while self._free and self._is_surplus():
             self._delete(self._free.pop())
-        while self._files < self.options.min_files:
-            self._free.append(self._create(self.options.file_bytes))
+        self._make_ahead()
         self._is_read = True
         if self.last > after:
             LOGGER.info("log read: folder=%s batches=%d-%d", self.folder, after + 1, self.last)
+
+    def _make_ahead(self) -> None:
+        """Make as many files as the options say. On a full disk the broker starts all the same, to be emptied."""
+        try:
+            while self._files < self.options.min_files:
+                self._free.append(self._create(self.options.file_bytes))
+        except OSError as error:
+            if error.errno != errno.ENOSPC:
+                raise
+            LOGGER.warning("the disk has no room for the files of the log: folder=%s", self.folder)
 
     def _keep_damaged(self, damage: Damage) -> None:
         """Set damaged batches and all that follow them aside, so that the log ends before them.
@@ -314,7 +323,15 @@ class WriteAheadLog:
         else:
             file_bytes = HEADER_BYTES + size
         if path is None:
-            path = self._create(file_bytes)
+            try:
+                path = self._create(file_bytes)
+            except OSError as error:
+                least_bytes = max(HEADER_BYTES + size, SMALLEST_FILE_BYTES)
+                if error.errno != errno.ENOSPC or least_bytes >= file_bytes:
+                    raise
+                # There may be room for the record, and it may be the one that makes room.
+                file_bytes = least_bytes
+                path = self._create(file_bytes)
         file = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
         self._segment_number += 1
         header = Header(self._store_id, self._writer, self._segment_number, self._epoch, os.urandom(SALT_BYTES))

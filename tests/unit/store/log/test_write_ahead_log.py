@@ -346,6 +346,34 @@ def test_a_full_disk_that_has_no_room_for_a_file_ends_the_log(tmp_path: Path, mo
     assert list(read(tmp_path)) == list(range(1, number))
 
 
+def test_a_full_disk_keeps_no_log_from_its_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A broker must start to be emptied; a record that has room is taken, in a file of its own."""
+    options = LogOptions(file_bytes=4 * SMALLEST_FILE_BYTES)
+    allocate = os.posix_fallocate
+
+    def nearly_full(file: int, offset: int, size: int) -> None:
+        if size > 2 * SMALLEST_FILE_BYTES:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        allocate(file, offset, size)
+
+    monkeypatch.setattr(os, "posix_fallocate", nearly_full)
+    log = opened(tmp_path, options)
+    list(log.read(0))
+    made = len(files(tmp_path))
+    large = batch(2, SMALLEST_FILE_BYTES)
+    log.append(1, [b"one"])
+    log.append(2, [large])
+    with pytest.raises(OSError, match="No space left"):
+        log.append(3, [batch(3, 3 * SMALLEST_FILE_BYTES)])
+    log.close()
+
+    assert made == 0
+    assert "no room for the files of the log" in caplog.text
+    assert read(tmp_path, options=options) == {1: b"one", 2: large}
+
+
 def test_a_write_that_writes_nothing_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log = opened(tmp_path)
     list(log.read(0))
