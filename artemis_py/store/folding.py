@@ -32,7 +32,7 @@ LOGGER: Final = named_logger(__name__)
 # count, and few enough that its pages take little memory (four times the bytes at most). No account counts records.
 FOLD_CHANGES: Final = 16_384
 FOLD_BYTES: Final = 8 << 20
-FOLD_RECORD_BYTES: Final = 512 << 10
+FOLD_RECORD_BYTES: Final = 256 << 10
 
 # Records up to this size take as long as the sync alone.
 QUICK_BYTES: Final = 64 << 10
