@@ -21,10 +21,13 @@ from artemis_py.cli import main
 from artemis_py.core.addresses.address import Address
 from artemis_py.core.queues.reference import Reference
 from artemis_py.store.batch import Batch
+from artemis_py.store.batch_record import encode_batch
 from artemis_py.store.environment import Environment
+from artemis_py.store.folding import Folding
 from artemis_py.store.lmdb import LmdbStore
 from artemis_py.store.schema import QUEUES
 from tests.crash.plan import MOVES, ONCE
+from tests.log_switch import IS_ON
 
 ANSWER_S: Final = 0.1
 """What was answered or delivered too early arrives within this time."""
@@ -33,6 +36,7 @@ FATAL: Final = 3
 DISK_BYTES: Final = 1024 * 1024
 
 write: Final = Environment.write
+append: Final = Folding.append
 
 
 def replace(owner: type, name: str, function: Callable[..., object]) -> None:
@@ -40,25 +44,42 @@ def replace(owner: type, name: str, function: Callable[..., object]) -> None:
     setattr(owner, name, function)
 
 
-def die_at(shows: Callable[[Batch], bool], prepare: Callable[[Environment, Batch], None]) -> None:
-    """Kill this process instead of writing a batch in which the fault shows, after `prepare`."""
+def die_at(shows: Callable[[Batch], bool], prepare: Callable[[Batch], bool]) -> None:
+    """Kill this process instead of committing a batch in which the fault shows; what `prepare` left is written if it
+    returns True.
+    """
     seen = []
     armed = Path(sys.argv[2]) / "armed"
 
-    def write_or_die(self: Environment, batch: Batch, mark: bytes | None = None, is_logged: bool = True) -> None:
+    def is_fatal(batch: Batch) -> bool:
         if armed.exists() and shows(batch):
             seen.append(batch.number)
-            if len(seen) == FATAL:
-                prepare(self, batch)
-                os.kill(os.getpid(), signal.SIGKILL)
+        return len(seen) == FATAL
+
+    def write_or_die(self: Environment, batch: Batch, mark: bytes | None = None, is_logged: bool = True) -> None:
+        if is_fatal(batch):
+            if prepare(batch):
+                write(self, batch)
+            os.kill(os.getpid(), signal.SIGKILL)
         write(self, batch, mark, is_logged)
 
-    replace(Environment, "write", write_or_die)
+    def append_or_die(self: Folding, batch: Batch, record: list[bytes]) -> str | None:
+        if is_fatal(batch):
+            if prepare(batch):
+                append(self, batch, encode_batch(batch))
+            os.kill(os.getpid(), signal.SIGKILL)
+        return append(self, batch, record)
+
+    if IS_ON:
+        replace(Folding, "append", append_or_die)
+    else:
+        replace(Environment, "write", write_or_die)
 
 
-def let_answers_go(environment: Environment, batch: Batch) -> None:
+def let_answers_go(batch: Batch) -> bool:
     """Nothing of the batch is written."""
     time.sleep(ANSWER_S)
+    return False
 
 
 def acknowledge_before_commit() -> None:
@@ -98,9 +119,9 @@ def confirm_queue_before_commit() -> None:
 def move_in_two_steps() -> None:
     """What is put is committed before what is removed: a dead letter is copied first."""
 
-    def put_first(environment: Environment, batch: Batch) -> None:
+    def put_first(batch: Batch) -> bool:
         batch.removals.clear()
-        write(environment, batch)
+        return True
 
     die_at(lambda batch: any(reference.queue.name in MOVES.values() for reference in batch.puts), put_first)
 
@@ -108,9 +129,9 @@ def move_in_two_steps() -> None:
 def commit_halves() -> None:
     """What belongs together is cut in two."""
 
-    def write_half(environment: Environment, batch: Batch) -> None:
+    def write_half(batch: Batch) -> bool:
         batch.puts.popitem()
-        write(environment, batch)
+        return True
 
     die_at(lambda batch: len(batch.puts) > 1, write_half)
 
@@ -135,8 +156,11 @@ def store_no_settlements() -> None:
 
 
 def do_not_sync() -> None:
-    """LMDB is told not to; a kill does not show it, a loss of power does."""
-    setattr(lmdb, "open", partial(lmdb.open, sync=False))  # noqa: B010  mypy forbids assigning to a function
+    """The log, or LMDB, is not synced; a kill does not show it, a loss of power does."""
+    if IS_ON:
+        setattr(os, "fdatasync", lambda _: None)  # noqa: B010  mypy forbids assigning to a function
+    else:
+        setattr(lmdb, "open", partial(lmdb.open, sync=False))  # noqa: B010
 
 
 def fill_disk() -> None:

@@ -10,6 +10,7 @@ from zlib import crc32
 from proton import Message
 
 from tests.interop.broker_process import LOG_ELEMENT
+from tests.log_switch import IS_ON
 
 WORK: Final = "work"
 LATER: Final = "later"
@@ -50,11 +51,18 @@ MAX_ATTEMPTS: Final = 3
 # Messages on their way at once: enough for batches, few enough that a kill leaves most outcomes known.
 WINDOW: Final = 20
 
+LOG: Final = (
+    LOG_ELEMENT + "<write-ahead-log-max-age>100</write-ahead-log-max-age><journal-file-size>65536</journal-file-size>"
+    if IS_ON
+    else ""
+)
+"""The log of the broker, with folds and changes of files between two kills."""
+
 CONFIGURATION: Final = f"""<?xml version="1.0" encoding="UTF-8"?>
 <configuration xmlns="urn:activemq">
   <core xmlns="urn:activemq:core">
     <name>crash</name>
-    {LOG_ELEMENT}
+    {LOG}
     <id-cache-size>{2 * WINDOW}</id-cache-size>
     <security-enabled>false</security-enabled>
     <message-expiry-scan-period>50</message-expiry-scan-period>

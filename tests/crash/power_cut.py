@@ -24,7 +24,7 @@ from artemis_py.core.sessions.session import Session
 from tests.crash.check import known_subscriptions
 from tests.crash.history import ARRIVED, History, history_of
 from tests.crash.ledger import Line, read
-from tests.crash.lost_writes import Call, lose_writes
+from tests.crash.lost_writes import Call, lose_files
 from tests.crash.plan import LATER, MOVES, RESULTS, queue_of
 
 ANY_CREDIT: Final = 1 << 30
@@ -42,11 +42,11 @@ class State:
         return id in self.messages.get(queue_of(queue), [])
 
 
-def crash_states(calls: list[Call], count: int, lots: random.Random) -> Iterator[tuple[float, bytes]]:
-    """Moments in ascending order, each with a content that the store's file may have after a loss of power then."""
+def crash_states(calls: list[Call], count: int, lots: random.Random) -> Iterator[tuple[float, dict[str, bytes]]]:
+    """Moments in ascending order, each with the files of the store that there may be after a loss of power then."""
     first = next(index for index, call in enumerate(calls) if call.kind == "S")
     for stop in sorted(lots.randrange(first, len(calls)) + 1 for _ in range(count)):
-        yield calls[stop - 1].at, lose_writes(calls[:stop], lots)
+        yield calls[stop - 1].at, lose_files(calls[:stop], lots)
 
 
 def wrongs(config: BrokerConfig, folder: Path, history: History) -> list[str]:

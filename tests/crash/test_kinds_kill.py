@@ -20,8 +20,8 @@ from typing import Final
 from attrs import define, field
 from proton import Delivery, Message, ProtonException
 
+from tests.crash.plan import LOG
 from tests.crash.processes import command_of
-from tests.interop.broker_process import LOG_ELEMENT
 from tests.interop.proton.client import Client, Refused
 
 RING_SIZE: Final = 12
@@ -45,7 +45,7 @@ CONFIGURATION: Final = f"""<?xml version="1.0" encoding="UTF-8"?>
 <configuration xmlns="urn:activemq">
   <core xmlns="urn:activemq:core">
     <name>kinds</name>
-    {LOG_ELEMENT}
+    {LOG}
     <security-enabled>false</security-enabled>
     <acceptors><acceptor name="amqp">tcp://127.0.0.1:PORT?protocols=AMQP</acceptor></acceptors>
     <diverts>

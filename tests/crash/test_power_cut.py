@@ -1,11 +1,13 @@
 """A broker under load loses power: states of its store with lost and torn writes, opened and checked."""
 
 import random
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 from artemis_py.config import load
+from artemis_py.store.log.segment import FOLDER_NAME
 from tests.crash.conftest import STATES
 from tests.crash.history import History
 from tests.crash.ledger import read
@@ -25,14 +27,20 @@ COUNT = STATES // 4
 def states(shim: Path, folder: Path, count: int, fault: str | None = None) -> Iterator[tuple[float, Path]]:
     """Moments of one run, in order, each with a folder in which the store is as it may be then."""
     log = folder / "calls"
-    run = CrashRun(folder / "run", 5, fault, ROLES, environment={"LD_PRELOAD": str(shim), "STORE_LOG": str(log)})
+    journal = folder / "run" / "data" / "journal"
+    traced = {"LD_PRELOAD": str(shim), "STORE_LOG": str(log), "STORE_FILES": str(journal)}
+    run = CrashRun(folder / "run", 5, fault, ROLES, environment=traced)
     run.work(LOADED_S, 2 * ENOUGH)
     state = folder / "state"
-    for at, content in crash_states(read_calls(log.read_bytes()), count, random.Random(1)):
-        state.mkdir(exist_ok=True)
-        (state / "lock.mdb").unlink(missing_ok=True)
-        (state / "data.mdb").write_bytes(content)
+    for at, files in crash_states(read_calls(log.read_bytes()), count, random.Random(1)):
+        state.mkdir()
+        for path, content in files.items():
+            inside = Path(path).relative_to(journal)
+            if inside.name == "data.mdb" or inside.parts[0] == FOLDER_NAME:
+                (state / inside).parent.mkdir(exist_ok=True)
+                (state / inside).write_bytes(content)
         yield at, state
+        shutil.rmtree(state)
 
 
 def test_a_loss_of_power_breaks_no_promise(shim: Path, tmp_path: Path) -> None:
