@@ -141,6 +141,15 @@ class BrokerConfig:
     journal_pool_files: int = option(
         Kind.COUNT, 10, "Files of the log that stay after a peak, to be used again; -1: all."
     )
+    journal_buffer_timeout_ns: int = option(
+        Kind.COUNT,
+        3_333_333,
+        "Nanoseconds for which a commit to the log waits at most while more comes, rounded up to milliseconds; if the "
+        "event loop needs longer for an iteration, as many iterations. A commit of up to 64 changes never waits. 0: "
+        "none does.",
+        name="journal-buffer-timeout",
+        minimum=0,
+    )
     max_disk_usage: int = option(
         Kind.COUNT,
         -1,

@@ -80,7 +80,6 @@ _NO_PAGE_FILES: Final = _none("there are no page files")
 _NO_RBAC: Final = _none("management asks for the permission manage only")
 _ONE_THREAD: Final = _none("one thread serves all connections, and one stores")
 _ONE_FILE: Final = _none("the store is one file in journal-directory, whose free space is reused")
-_ONE_COMMIT: Final = _none("each commit stores what arrived during the one before it, there is no buffer to size")
 _COMPACT: Final = _none(
     "the store is one file in journal-directory, whose free space is reused; `artemis-py data compact` makes it smaller"
 )
@@ -93,7 +92,7 @@ _FOREIGN_CODE: Final = "classes of Java are not loaded, and what this one decide
 CORE: Final[Mapping[str, Verdict]] = {
     **_each("bindings-directory create-bindings-dir", _ALL_IN_ONE),
     **_each("journal-datasync large-message-sync page-sync-timeout", _SYNCED),
-    **_each("journal-buffer-size journal-buffer-timeout", _ONE_COMMIT),
+    "journal-buffer-size": _none("a commit has no limit of size that would end it"),
     **_each("journal-device-block-size journal-file-open-timeout", _ONE_FILE),
     **_each("journal-max-attic-files log-journal-write-rate", _ONE_FILE),
     **_each("journal-compact-min-files journal-compact-percentage", _COMPACT),

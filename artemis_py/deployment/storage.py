@@ -76,6 +76,7 @@ def _log_of(config: BrokerConfig) -> LogSettings:
         files=files,
         max_bytes=config.write_ahead_log_max_size_bytes,
         max_age_s=config.write_ahead_log_max_age_ms / 1000,
+        most_looks=-(-config.journal_buffer_timeout_ns // 1_000_000),
     )
 
 

@@ -77,7 +77,7 @@ class Folding:
         """Seconds that the last append took."""
 
     def is_quick(self, batch: Batch, size_bytes: int) -> bool:
-        """Tell whether the loop may wait until the record of a batch, of this size, is appended."""
+        """Tell whether the loop waits itself until the record of a batch, of this size, is appended."""
         return self._append_s < self._settings.longest_wait_s and size_bytes <= QUICK_BYTES and not batch.bodies
 
     @property
@@ -94,6 +94,11 @@ class Folding:
     def has_work(self) -> bool:
         """Whether there is anything to fold."""
         return self.batch.has_work
+
+    @property
+    def most_looks(self) -> int:
+        """Number of looks after which a batch is committed although more is added to it."""
+        return self._settings.most_looks
 
     @property
     def max_age_s(self) -> float:

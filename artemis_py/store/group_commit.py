@@ -7,8 +7,12 @@ none because a reference that was put is removed again.
 
 A batch is cut in a callback of its own on the loop: between other callbacks, never within one.
 
-With a log (`folding`), a commit appends to it. It starts when an iteration of the loop has brought nothing new. If the
-disk is quick, the loop then waits for the sync itself, which costs less than waking another thread twice.
+With a log (`folding`), a commit appends to it. That is so quick that a batch would be cut too early: most messages
+would be written just before they are consumed, and each connection would be answered more often than it has to be. So
+the batch is looked at: a small one is committed at once, a larger one when nothing was added since the last look, or
+after a number of looks. Looks are counted and not the time, because a message is consumed after some iterations of the
+loop, however long they are. If the disk is quick and the record small, the loop waits for the sync itself, which costs
+less than waking another thread twice.
 
 `lmdb` says what the changes are. This module decides when they are committed. A store has these states:
 
@@ -50,9 +54,12 @@ LOGGER: Final = named_logger(__name__)
 # most one commit in two, and a crash repeats no more settled deliveries than one commit in flight does anyway.
 UNHURRIED_S: Final = 0.005
 
-# Most iterations of the loop for which a commit to a log waits while changes arrive: enough for a consumer to settle
-# what it is sent, and a fraction of a sync.
-MOST_ITERATIONS: Final = 4
+# A batch of so many changes is appended to the log at once: its callers are few, and most likely wait for these answers
+# before they send more.
+SMALL_CHANGES: Final = 64
+
+# Time between two looks at a larger batch: the shortest for which the loop can sleep.
+LOOK_S: Final = 0.001
 
 
 class Scheduler(Protocol):
@@ -109,12 +116,12 @@ class GroupCommit:
         """Whether a commit is going to start, without another call of `_plan` or `_urge`."""
         self._is_urgent = False
         """Whether it starts soon, or right after the commit in flight, because a caller waits for it."""
-        self._iterations = 0
-        """Iterations of the loop for which the commit has waited."""
+        self._looks = 0
+        """Looks at the gathering batch since a caller waits for it; only with a log."""
         self._changes_seen = 0
-        """Changes that had gathered an iteration ago."""
-        self._is_idle = False
-        """Whether the loop had nothing else to do when the commit started."""
+        """Changes that it had at the last look."""
+        self._is_due = False
+        """Whether it needs no other look, and is committed right after the commit in flight."""
 
     # -- states ----------------------------------------------------------------------------------------------
 
@@ -240,36 +247,36 @@ class GroupCommit:
     # -- commits ---------------------------------------------------------------------------------------------
 
     def _urge(self) -> None:
-        """Have the commit start in the coming iteration of the loop, or right after the one in flight."""
-        if not self._is_urgent:
-            self._is_urgent = True
-            self._is_planned = True
-            if self._in_flight is None:
-                self._begin()
+        """Have the commit start in the coming iteration of the loop, or with a log when the batch is due.
 
-    def _begin(self) -> None:
-        """Start the commit that a caller waits for: at once, or with a log when the loop has nothing else to do."""
+        If a commit is in flight, it starts right after that one at the earliest.
+        """
+        if self._is_urgent:
+            return
+        self._is_urgent = True
+        self._is_planned = True
         if self._run is None:
             return
-        if self._folding is None:
+        if self._folding is not None:
+            self._looks = 0
+            self._changes_seen = 0
+            self._run.scheduler.call_soon(self._look)
+        elif self._in_flight is None:
             self._run.scheduler.call_soon(self._commit)
-        else:
-            self._iterations = 0
-            self._run.scheduler.call_soon(self._commit_when_idle)
 
-    def _commit_when_idle(self) -> None:
-        """Commit if the last iteration of the loop, with what it read, has changed nothing; else look again later.
-
-        A message that is consumed in these iterations needs no record in the log.
-        """
-        run, changes = self._run, self._gathering.changes
-        self._is_idle = self._iterations > 0 and changes == self._changes_seen
-        if self._is_idle or self._iterations == MOST_ITERATIONS:
+    def _look(self) -> None:
+        """Commit the batch if it is due; otherwise look again later. What is consumed until then needs no record."""
+        run, folding = self._run, self._folding
+        if run is None or folding is None or not self._is_urgent or self._is_due:
+            return
+        changes = self._gathering.changes
+        if changes <= SMALL_CHANGES or changes == self._changes_seen or self._looks >= folding.most_looks:
+            self._is_due = True
             self._commit()
-        elif run is not None:
-            self._iterations += 1
-            self._changes_seen = changes
-            run.scheduler.call_soon(self._commit_when_idle)
+            return
+        self._looks += 1
+        self._changes_seen = changes
+        run.scheduler.call_later(LOOK_S, self._look)
 
     def _plan(self) -> None:
         """Have a commit start, without hurry; after the commit in flight the next batch is cut anyway."""
@@ -282,9 +289,10 @@ class GroupCommit:
     def _commit_unhurried(self, number: int) -> None:
         """Commit the batch that this was planned for; if it was cut already, the next one has its own time.
 
-        Otherwise each batch that a caller hurried would, 5 ms later, cut short another one that nobody waits for.
+        Otherwise each batch that a caller hurried would, 5 ms later, cut short another one that nobody waits for. A
+        batch that is looked at has its own time, too.
         """
-        if self._gathering.number == number:
+        if self._gathering.number == number and (self._folding is None or not self._is_urgent):
             self._commit()
 
     def _commit(self) -> None:
@@ -298,6 +306,7 @@ class GroupCommit:
         batch = self._gathering
         self._is_planned = False
         self._is_urgent = False
+        self._is_due = False
         if not batch.has_work and not self._has_drops:
             if batch.waiting:
                 self._gathering = Batch(batch.number + 1)
@@ -322,8 +331,7 @@ class GroupCommit:
             self._fail(f"{type(error).__name__}: {error}", batch)
             return
         size = sum([len(part) for part in record])
-        if self._is_idle and folding.is_quick(batch, size):
-            self._is_idle = False
+        if folding.is_quick(batch, size):
             self._appended(folding.append(batch, record), size)
         else:
             run.worker.submit(partial(folding.append, batch, record), lambda failure: self._appended(failure, size))
@@ -377,7 +385,7 @@ class GroupCommit:
             self._fold()
         elif folding.has_work:
             run.scheduler.call_later(folding.max_age_s, self._fold)
-        if self._in_flight is None and (self._is_urgent or self._is_planned):
+        if self._in_flight is None and (self._is_due or (self._is_planned and not self._is_urgent)):
             self._commit()
 
     def _free(self, batch: Batch) -> None:
@@ -396,15 +404,13 @@ class GroupCommit:
         return found
 
     def _continue(self) -> None:
-        """Commit what has gathered since the last batch was cut: now if a caller waits for it, and soon otherwise."""
-        self._is_planned = False
+        """Commit what has gathered since the last batch was cut: now if it is due, and soon otherwise."""
         if self._is_urgent:
-            if self._folding is None:
+            if self._folding is None or self._is_due:
                 self._commit()
-            else:
-                self._is_planned = True
-                self._begin()
-        elif self._gathering.has_work or self._has_drops:
+            return
+        self._is_planned = False
+        if self._gathering.has_work or self._has_drops:
             self._plan()
 
     def _answer(self, batch: Batch) -> None:

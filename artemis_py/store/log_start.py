@@ -53,8 +53,10 @@ class LogSettings:
     """Size at which the log is folded. At twice this size commits wait for it."""
     max_age_s: float = 2.0
     """Seconds that a batch stays in the log only."""
+    most_looks: int = 4
+    """Milliseconds for which a batch waits at most while more is added to it; iterations if the loop is slower."""
     longest_wait_s: float = 0.001
-    """Seconds of the last append up to which an idle loop waits for the next one itself; 0: never."""
+    """Seconds of the last append up to which the loop waits for the next small one itself; 0: never."""
 
 
 @frozen

@@ -20,6 +20,7 @@ def test_a_store_has_a_log_if_the_file_asks_for_one(tmp_path: Path) -> None:
             journal_file_size_bytes=1 << 20,
             journal_min_files=3,
             journal_pool_files=-1,
+            journal_buffer_timeout_ns=1_500_000,
         )
     )
 
@@ -27,4 +28,4 @@ def test_a_store_has_a_log_if_the_file_asks_for_one(tmp_path: Path) -> None:
     assert store is not None
     assert without._log_settings is None
     files = LogOptions(file_bytes=1 << 20, min_files=3, pool_files=-1)
-    assert store._log_settings == LogSettings(files=files, max_bytes=2 << 20, max_age_s=0.5)
+    assert store._log_settings == LogSettings(files=files, max_bytes=2 << 20, max_age_s=0.5, most_looks=2)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import lmdb
 import pytest
+from attrs import evolve
 
 from artemis_py.core.queues.consumer import ACCEPTED, FAILED
 from artemis_py.core.queues.reference import Reference
@@ -17,6 +18,7 @@ from artemis_py.store import folding, log_start, schema
 from artemis_py.store.batch import Batch
 from artemis_py.store.batch_record import LONG_BYTES, encode_batch
 from artemis_py.store.environment import Environment
+from artemis_py.store.group_commit import LOOK_S, SMALL_CHANGES, UNHURRIED_S
 from artemis_py.store.log_start import LogSettings
 from artemis_py.storetools.check import check_folder
 from artemis_py.storetools.statistics import statistics
@@ -195,45 +197,110 @@ def test_a_fold_starts_when_memory_is_tight(tmp_path: Path) -> None:
         assert account.size_bytes < before
 
 
-def test_a_commit_waits_while_the_loop_brings_changes_but_not_for_long(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What is consumed in the meantime is never written; at most four iterations later the commit starts anyway."""
-    confirmed: list[int] = []
-    with LogWorld(tmp_path) as world:
-        queue = world.queue()
-        world.settle()
-        monkeypatch.setattr(world.hands, "call_later", lambda delay, callback: None)
-        jobs = []
-        for number in range(7):
-            world.send("q", str(number))
-            world.store.when_durable(partial(confirmed.append, number))
-            world.hands.turn()
-            jobs.append(len(world.hands.jobs))
-        waiting = queue.message_count
-        monkeypatch.undo()
-        world.settle()
+def looks_of(world: World, monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], object]]:
+    """Collect the callbacks that look at the batch again; timers of other kinds never run."""
+    looks: list[Callable[[], object]] = []
 
-    assert jobs == [0, 0, 0, 0, 1, 1, 1]
-    assert (waiting, confirmed) == (7, list(range(7)))
+    def call_later(delay: float, callback: Callable[[], object]) -> None:
+        if delay == LOOK_S:
+            looks.append(callback)
+
+    monkeypatch.setattr(world.hands, "call_later", call_later)
+    return looks
 
 
-def test_a_commit_starts_when_an_iteration_of_the_loop_brings_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The callback of the urge runs before the next reads, so one iteration more is seen."""
+def test_a_small_batch_is_appended_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lone producer sends nothing until it has its answer."""
     with LogWorld(tmp_path) as world:
         world.queue()
         world.settle()
-        monkeypatch.setattr(world.hands, "call_later", lambda delay, callback: None)
+        looks = looks_of(world, monkeypatch)
         world.send("q", "m")
         world.store.when_durable(lambda: None)
+        world.hands.turn()
+
+        assert (len(world.hands.jobs), looks) == (1, [])
+
+
+def test_a_large_batch_waits_while_more_comes_but_not_for_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is consumed in the meantime is never written; after some looks the rest is."""
+    confirmed: list[int] = []
+    with LogWorld(tmp_path, log=evolve(SMALL_LOG, most_looks=3)) as world:
+        world.queue()
+        world.settle()
+        looks = looks_of(world, monkeypatch)
         jobs = []
-        for _ in range(3):
+        for number in range(4):
+            world.send("q", *["m"] * (SMALL_CHANGES + 1))
+            world.store.when_durable(partial(confirmed.append, number))
+            if number:
+                looks.pop()()
+            else:
+                world.hands.turn()
+            jobs.append(len(world.hands.jobs))
+        waiting = len(looks)
+        world.hands.work()
+
+    assert (jobs, waiting, confirmed) == ([0, 0, 0, 1], 0, [0, 1, 2, 3])
+
+
+def test_a_large_batch_is_appended_when_nothing_is_added(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its producers wait for their answers, too."""
+    with LogWorld(tmp_path) as world:
+        world.queue()
+        world.settle()
+        looks = looks_of(world, monkeypatch)
+        world.send("q", *["m"] * (SMALL_CHANGES + 1))
+        world.store.when_durable(lambda: None)
+        world.hands.turn()
+        before = len(world.hands.jobs)
+        looks.pop()()
+
+        assert (before, len(world.hands.jobs), looks) == (0, 1, [])
+
+
+def test_a_batch_that_is_due_follows_the_one_in_flight_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is looked at while the other is synced, so a slow disk is never idle; one that is not due waits longer."""
+    with LogWorld(tmp_path) as world:
+        world.queue()
+        world.settle()
+        looks = looks_of(world, monkeypatch)
+        jobs = []
+        for count in (1, 1, SMALL_CHANGES + 1):
+            world.send("q", *["m"] * count)
+            world.store.when_durable(lambda: None)
             world.hands.turn()
             jobs.append(len(world.hands.jobs))
+            if count == 1 and len(jobs) == 2:
+                world.hands.work()
+                jobs.append(len(world.hands.jobs))
+        world.hands.work()
+        jobs.append(len(world.hands.jobs))
+        looks.pop()()
+        jobs.append(len(world.hands.jobs))
 
-    assert jobs == [0, 1, 1]
+    assert jobs == [1, 1, 1, 1, 0, 1]
+
+
+def test_a_commit_that_nobody_waits_for_leaves_a_batch_alone_that_is_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its timer began with the first message, and would cut most batches before they are due."""
+    with LogWorld(tmp_path) as world:
+        world.queue()
+        world.settle()
+        timers: list[tuple[float, Callable[[], object]]] = []
+        monkeypatch.setattr(world.hands, "call_later", lambda delay, callback: timers.append((delay, callback)))
+        world.send("q", *["m"] * (SMALL_CHANGES + 1))
+        world.store.when_durable(lambda: None)
+        world.hands.turn()
+        unhurried = next(callback for delay, callback in timers if delay == UNHURRIED_S)
+        unhurried()
+        jobs = [len(world.hands.jobs)]
+        next(callback for delay, callback in timers if delay == LOOK_S)()
+        jobs.append(len(world.hands.jobs))
+
+    assert jobs == [0, 1]
 
 
 def test_an_idle_loop_waits_for_a_quick_disk_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -321,7 +388,7 @@ def test_long_records_are_appended_from_where_they_are(tmp_path: Path) -> None:
 def test_commits_wait_for_the_fold_of_a_log_that_is_too_long(tmp_path: Path) -> None:
     """The log stays within twice its limit and one batch; what waits is confirmed when the fold has ended."""
     confirmed: list[int] = []
-    with LogWorld(tmp_path, log=LogSettings(files=SMALL_LOG.files, max_bytes=1000)) as world:
+    with LogWorld(tmp_path, log=evolve(SMALL_LOG, max_bytes=1000)) as world:
         world.queue()
         world.settle()
         for number in range(3):
