@@ -96,14 +96,18 @@ def test_nobody_waits_for_a_client_that_is_gone() -> None:
     """A peer that comes, fills and goes a million times leaves nothing."""
     site = Site(settings=BLOCK)
     lasting(site, "reader").subscribe("t", 1)
+    accounts = (site.domain.addresses["t"].account, site.domain.account)
+    waiting: list[int] = []
     for _ in range(3):
         writer = connected(site, "writer")
         writer.send(publishes(20, 1))
         assert not writer.is_read
+        callbacks = [callback for account in accounts for callback in account._waiting]
+        waiting.append(sum(getattr(callback, "__name__", "") == "read_on" for callback in callbacks))
         writer.lose()
 
-    accounts = (site.domain.addresses["t"].account, site.domain.account)
-    assert not any(callback.__name__ == "_has_room" for account in accounts for callback in account._waiting)
+    assert waiting == [1, 1, 1]
+    assert not any(getattr(callback, "__name__", "") == "read_on" for each in accounts for callback in each._waiting)
 
 
 def test_page_halts_publishers_while_too_much_is_on_its_way_to_the_disk(tmp_path: Path) -> None:
