@@ -29,6 +29,8 @@ _SHARED: Final = 4
 _MANDATORY: Final = 128
 
 PATH: Final = "mesh-path"
+MAX_PATH: Final = 32
+"""Nodes of a path that are kept: a message that consumers draw to and fro for days must not grow."""
 """Property of a message that was handed over: the ids of the nodes that had it, separated by commas."""
 
 
@@ -64,6 +66,11 @@ def path_of(message: Message) -> tuple[str, ...]:
         return ()
     path = message.extra.get(PATH)
     return tuple(path.split(",")) if isinstance(path, str) and path else ()
+
+
+def longer_path(message: Message, node_id: str) -> tuple[str, ...]:
+    """Return the path that a message has when a node hands it over: the last nodes of it."""
+    return (*path_of(message), node_id)[-MAX_PATH:]
 
 
 def encode_envelope(envelope: Envelope) -> bytes:

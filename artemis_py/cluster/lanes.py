@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import mypyc_attr
 
 from artemis_py.cluster.claims import OriginChannel
-from artemis_py.cluster.envelope import Envelope, encode_envelope, path_of
+from artemis_py.cluster.envelope import Envelope, encode_envelope, longer_path
 from artemis_py.cluster.strict import target_of
 from artemis_py.core.addresses.address import Address
 from artemis_py.core.queues.reference import Reference
@@ -119,7 +119,7 @@ class Outgoing:
             queue,
             reference.delivery_count,
             reference.was_acquired,
-            (*path_of(reference.message), self._peer.mesh.node_id),
+            longer_path(reference.message, self._peer.mesh.node_id),
             is_shared,
         )
         return encode_envelope(envelope)

@@ -181,8 +181,7 @@ class Taker(Sink):
             return False
         if not self._can_move(message):
             return False
-        distance = self._distance(source)
-        if not distance:
+        if not self._distance(source):
             return False
         if self._unmatched_only and self.local.has_own_consumer_for(source):
             return False
@@ -193,7 +192,7 @@ class Taker(Sink):
         if message.extra is None:
             return True
         path = path_of(message)
-        return not path or self._may_move(source, path, distance)
+        return not path or self._may_move(source, path)
 
     def _can_move(self, message: Message) -> bool:
         """Tell whether a message may leave this broker at all, and whether the peer can read it."""
@@ -213,12 +212,12 @@ class Taker(Sink):
                 found = distance
         return found
 
-    def _may_move(self, reference: Reference, path: tuple[str, ...], distance: int) -> bool:
-        """Tell whether a message that was handed over before may move now: it must not run in circles."""
-        returns = self.peer.node_id in path
-        if returns and distance > 1:
-            return False
-        if not returns and len(path) <= FREE_MOVES:
+    def _may_move(self, reference: Reference, path: tuple[str, ...]) -> bool:
+        """Tell whether a message that was handed over before may move now: it must not run in circles.
+
+        A way back is not refused, however far the consumer is: in a chain it may be the only one.
+        """
+        if self.peer.node_id not in path and len(path) <= FREE_MOVES:
             return True
         now_ms = self.local.queue.dispatcher.now_ms
         due_ms = self._waits.get(reference.sequence)

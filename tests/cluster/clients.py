@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from artemis_py.core.messages.builtin_format import plain_message
 from artemis_py.core.messages.large_body import LargeBody
+from artemis_py.core.messages.message import Message
 from artemis_py.core.messages.view import MessageView
 from artemis_py.core.queues.consumer import ACCEPTED, FAILED, RELEASED, Consumer, Sink
 from artemis_py.core.queues.reference import Reference
@@ -60,6 +61,10 @@ class SimConsumer(Sink):
 
     def holds(self, body: str) -> bool:
         return self.is_alive and body in self._unsettled
+
+    def unsettled(self) -> list[Message]:
+        """What it got and has not settled."""
+        return [reference.message for reference in self._unsettled.values()]
 
     def deliver(self, reference: Reference) -> None:
         simulation = self.node.simulation

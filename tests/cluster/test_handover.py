@@ -5,6 +5,7 @@ from functools import partial
 
 import pytest
 
+from artemis_py.cluster.envelope import MAX_PATH, path_of
 from artemis_py.core.settings.address_settings import AddressSettings, FullPolicy
 from artemis_py.core.settings.cluster_config import ClusterConfig, LoadBalancing, Scope
 from tests.cluster.clients import SimConsumer
@@ -189,6 +190,32 @@ def test_chain_is_as_long_as_max_hops_says(sim: Simulation, hops: int, arrives: 
     sim.run_for(10_000)
 
     assert len(consumer.bodies) == arrives
+
+
+def test_what_is_left_at_the_end_of_a_chain_goes_back(sim: Simulation) -> None:
+    """C17, and I5: the node on the way has handed the messages over before, and the consumer is not there."""
+    a, _, c = meshed(sim, 3, max_hops=2, ties=[(0, 1), (1, 2)])
+    first = sim.consume(c, "q", 10, settle_ms=60_000)
+    sim.run_for(2_000)
+    bodies = send_all(sim, a, "q", 10)
+    assert sim.run_until(lambda: len(first.bodies) == 10)
+    sim.close_consumer(first)
+    last = sim.consume(a, "q", 10)
+
+    assert sim.run_until(lambda: is_done(sim))
+    assert sorted({*last.bodies}) == bodies
+
+
+def test_path_does_not_grow_with_every_move(sim: Simulation) -> None:
+    """A message that consumers of two nodes draw to and fro: an envelope has room for some nodes only."""
+    nodes = meshed(sim, 2)
+    sim.send(nodes[0], "q", "drawn")
+    for number in range(MAX_PATH + 4):
+        node = nodes[(number + 1) % 2]
+        consumer = sim.consume(node, "q", 1, settle_ms=10_000_000)
+        assert sim.run_until(lambda: has_one(consumer), 200_000)  # noqa: B023
+        assert [len(path_of(each)) for each in consumer.unsettled()] == [min(number + 1, MAX_PATH)]
+        sim.close_consumer(consumer)
 
 
 def test_ring_with_several_ways_delivers_once(sim: Simulation) -> None:
