@@ -24,6 +24,8 @@ class Channels:
         self._channels: Final[dict[int, OriginChannel]] = {}
         self._current: Final[dict[tuple[str, Lane], OriginChannel]] = {}
         """Channels of this run by node id and lane."""
+        self.settled: Final[dict[str, int]] = {}
+        """Number of the last connection that had been begun when channels to a node were settled last."""
 
     def __iter__(self) -> Iterator[OriginChannel]:
         return iter(self._channels.values())
@@ -54,6 +56,7 @@ class Channels:
 
     def settle(self, peer: "Peer", marks: Mapping[int, int]) -> int:
         """Settle everything that was on its way to a peer by its marks; return how many messages the peer has."""
+        self.settled[peer.node_id] = self._mesh.connections
         arrived = 0
         for channel in list(self):
             if channel.peer_id != peer.node_id:

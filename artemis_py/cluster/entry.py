@@ -34,6 +34,16 @@ def check_peer(mesh: "Mesh", hello: Hello) -> None:
             raise PeerRefused(f"another broker has the node id {hello.node_id}: the data folder was copied")
 
 
+def check_age(peer: "Peer", settled: int) -> None:
+    """Raise PeerRefused for a connection that was begun before marks of the peer came on another, now broken one.
+
+    The network may have held it up since. Its marks are as old, and what the peer has taken after them would come back
+    to life here. `settled`: the last number of a connection at that time.
+    """
+    if peer.number <= settled:
+        raise PeerRefused("this connection was begun before another one between these two brokers, which has ended")
+
+
 def check_connection(mesh: "Mesh", peer: "Peer", current: "Peer") -> None:
     """Raise PeerRefused if the present connection is the one that stays. Both sides decide the same.
 

@@ -17,7 +17,7 @@ from artemis_py.cluster.chosen_names import ChosenNames
 from artemis_py.cluster.departures import Departures
 from artemis_py.cluster.duplicate_ids import DuplicateIds
 from artemis_py.cluster.elsewhere import Elsewhere
-from artemis_py.cluster.entry import check_connection, check_peer
+from artemis_py.cluster.entry import check_age, check_connection, check_peer
 from artemis_py.cluster.events import NotCopied, PeerDown, PeerUp, TablesDiffer
 from artemis_py.cluster.hello import Hello
 from artemis_py.cluster.interests import Interests
@@ -117,7 +117,8 @@ class Mesh(TurnListener, Companion):
         """Whether this run is in the store, so that no other run will ever be taken for it."""
         self.run: Final = self.random_number()
         """A random number of this run."""
-        self._connections = 0
+        self.connections: int = 0
+        """Number of the last connection that was begun."""
         self._marked: dict[Peer, None] = {}
         """Peers that have something to tell."""
         self._locals: Final[dict[str, LocalQueue]] = {}
@@ -227,14 +228,14 @@ class Mesh(TurnListener, Companion):
         if not self.is_ready:
             raise PeerRefused("this broker is starting")
         self.departures.check(node_id)
-        self._connections += 1
+        self.connections += 1
         hello = Hello(
             cluster=self.config.name,
             node_id=self.node_id,
             node_name=self.node_name,
             incarnation=self.incarnation,
             run=self.run,
-            connection=self._connections,
+            connection=self.connections,
             now_ms=self.now_ms,
             load_balancing=self.config.load_balancing.value,
             max_hops=self.config.max_hops,
@@ -243,7 +244,7 @@ class Mesh(TurnListener, Companion):
             clients=self.clients,
             formats=tuple(sorted(self.formats)),
         )
-        return hello, Peer(self, self._connections)
+        return hello, Peer(self, self.connections)
 
     def admit(self, peer: Peer) -> None:
         """Let a peer in, and forget an older connection to it. Raises PeerRefused."""
@@ -251,7 +252,9 @@ class Mesh(TurnListener, Companion):
         assert hello is not None
         check_peer(self, hello)
         current = self.peers.get(hello.node_id)
-        if current is not None:
+        if current is None:
+            check_age(peer, self.channels.settled.get(hello.node_id, 0))
+        else:
             check_connection(self, peer, current)
             current.close("another connection to this broker is newer", is_duplicate=True)
         self.departures.admitted(hello.node_id)

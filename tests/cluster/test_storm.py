@@ -44,6 +44,14 @@ def test_nodes_dial_again_that_had_another_connection_then(folder: Path) -> None
     assert Storm(2511, folder).run() == []
 
 
+def test_marks_that_a_connection_told_long_ago_are_not_believed(folder: Path) -> None:
+    """Both nodes dialled at once, and the network held one connection up until the other one had come and gone.
+
+    What it brought then were marks from before all messages: those that the peer had were taken back as well.
+    """
+    assert Storm(30102, folder).run() == []
+
+
 @pytest.mark.parametrize("plant", [each for each in PLANTS if each is not Unfenced], ids=lambda plant: plant.__name__)
 def test_planted_fault_is_found(plant: type[Planted], folder: Path) -> None:
     """C46."""
