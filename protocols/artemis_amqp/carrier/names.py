@@ -22,7 +22,7 @@ CONTROL_CREDIT: Final = 256
 """Batches of records that may be on their way: one for each turn of the sender's loop."""
 LANE_CREDIT: Final[Mapping[Lane, int]] = {Lane.HANDOVER: 1000, Lane.COPIES: 1000, Lane.BULK: 4}
 """Unconfirmed messages of a lane. Their bytes are limited too: before the size of messages is known, 1 MiB are 1,024 of
-them. A trip to a peer's disk and back takes some 20 ms under load; with 512, both were idle half of the time."""
+them. With 512 the busier of two brokers used half of a core at 22,600 durable messages a second."""
 CONTROL_SIZE: Final = 4 * 1024 * 1024
 """Bytes of one batch of records."""
 
