@@ -29,9 +29,9 @@ _SHARED: Final = 4
 _MANDATORY: Final = 128
 
 PATH: Final = "mesh-path"
+"""Property of a message that was handed over: the ids of the nodes that had it, separated by commas."""
 MAX_PATH: Final = 32
 """Nodes of a path that are kept: a message that consumers draw to and fro for days must not grow."""
-"""Property of a message that was handed over: the ids of the nodes that had it, separated by commas."""
 
 
 class Envelope:
