@@ -40,6 +40,7 @@ from artemis_py.core.sessions.sessions import Sessions
 from artemis_py.core.settings.cluster_config import ClusterConfig
 from artemis_py.deployment.clients import Clients
 from artemis_py.deployment.mesh_log import MeshLog
+from artemis_py.deployment.mesh_rights import MeshRights
 from artemis_py.deployment.referrals import ClientReferrals, own_addresses
 from artemis_py.errors import ConfigError, Problem
 from artemis_py.logs import LogBrake, named_logger
@@ -56,11 +57,6 @@ LOGGER: Final = named_logger(__name__)
 
 JOIN_ADDRESS: Final = "$artemis.mesh.control"
 """A broker must have the permission mesh on this address to join."""
-
-RIGHTS_MS: Final = 10_000
-"""Milliseconds for which an answer about a permission is used again: each message of a mesh asks for it."""
-MOST_RIGHTS: Final = 10_000
-"""Answers that are kept for one broker."""
 
 LONGEST_REST_S: Final = 60.0
 """Seconds between two attempts at a broker that refuses this one: someone has to act first."""
@@ -245,7 +241,7 @@ class BrokerMesh:
         if hello.get("cluster") != self.config.name:
             raise PeerRefused(f"this broker is in mesh '{self.config.name}', the other one is not")
         own, peer = self.mesh.connect(str(hello.get("node-id")))
-        peer.may_share = Rights(self.surroundings.domain, subject).may_share
+        peer.may_share = MeshRights(self.surroundings.domain, subject).may_share
         return Welcome(hello=own.as_map(), listener=peer, limits=self.limits())
 
     def limits(self) -> PeerLimits:
@@ -327,7 +323,7 @@ class BrokerMesh:
         """Return the mesh's side of a new connection; `told` hears why it ended. Raises PeerRefused at the start."""
         hello, peer = self.mesh.connect()
         login = PeerLogin(user=self._login.user or None, password=self._login.password or None)
-        peer.may_share = Rights(self.surroundings.domain, self._dialled_subject()).may_share
+        peer.may_share = MeshRights(self.surroundings.domain, self._dialled_subject()).may_share
         listener = _Told(peer, told)
         greeting = Greeting(
             hello=hello.as_map(),
@@ -445,29 +441,6 @@ class Dial:
         config = self.connector.config
         LOGGER.warning(template, self._mesh.config.name, config.name, config.endpoint)
         self.connector.stop("this broker itself")
-
-
-class Rights:
-    """What another broker may share, as the permissions are now or were some seconds ago."""
-
-    def __init__(self, domain: Domain, subject: Subject) -> None:
-        self._domain: Final = domain
-        self._subject: Final = subject
-        self._known: Final[dict[str, bool]] = {}
-        self._since_ms = 0
-
-    def may_share(self, address: str) -> bool:
-        """Tell whether the broker has the permission mesh on an address."""
-        domain = self._domain
-        now_ms = domain.dispatcher.now_ms
-        if now_ms - self._since_ms >= RIGHTS_MS or len(self._known) >= MOST_RIGHTS:
-            self._known.clear()
-            self._since_ms = now_ms
-        known = self._known.get(address)
-        if known is None:
-            subject = domain.subject_now(self._subject)
-            known = self._known[address] = domain.access.allows(subject, Permission.MESH, address)
-        return known
 
 
 class _Told:
