@@ -50,8 +50,9 @@ from artemis_py.store.reserved_numbers import ReservedNumbers
 
 LOGGER: Final = named_logger(__name__)
 
-# Changes that no caller waits for are written after this time: about one commit of a common disk, so that they cost at
-# most one commit in two, and a crash repeats no more settled deliveries than one commit in flight does anyway.
+# Changes that no caller waits for are written after this time, or twice this time if other batches are committed in the
+# meantime: one or two commits of a common disk, so that they cost at most one commit in two, and a crash repeats hardly
+# more settled deliveries than one commit in flight does anyway.
 UNHURRIED_S: Final = 0.005
 
 # A batch of so many changes is appended to the log at once: its callers are few, and most likely wait for these answers
@@ -122,6 +123,8 @@ class GroupCommit:
         """Changes that it had at the last look."""
         self._is_due = False
         """Whether it needs no other look, and is committed right after the commit in flight."""
+        self._has_timer = False
+        """Whether a timer is set that commits what no caller waits for."""
 
     # -- states ----------------------------------------------------------------------------------------------
 
@@ -282,18 +285,28 @@ class GroupCommit:
         """Have a commit start, without hurry; after the commit in flight the next batch is cut anyway."""
         if self._run is not None:
             self._is_planned = True
-            if self._in_flight is None:
-                number = self._gathering.number
-                self._run.scheduler.call_later(UNHURRIED_S, lambda: self._commit_unhurried(number))
+            if self._in_flight is None and not self._has_timer:
+                self._set_timer(self._run)
+
+    def _set_timer(self, run: Run) -> None:
+        self._has_timer = True
+        number = self._gathering.number
+        run.scheduler.call_later(UNHURRIED_S, lambda: self._commit_unhurried(number))
 
     def _commit_unhurried(self, number: int) -> None:
-        """Commit the batch that this was planned for; if it was cut already, the next one has its own time.
+        """Commit the batch that the timer was set for; if it was cut already, the next one gets its own time.
 
         Otherwise each batch that a caller hurried would, 5 ms later, cut short another one that nobody waits for. A
-        batch that is looked at has its own time, too.
+        batch that is looked at has its own time, too. There is one timer and not one for each batch, because with a
+        lone sender that waits for each answer, batches are cut ten times as often as it goes off.
         """
-        if self._gathering.number == number and (self._folding is None or not self._is_urgent):
+        self._has_timer = False
+        if self._folding is not None and self._is_urgent:
+            return
+        if self._gathering.number == number:
             self._commit()
+        elif self._is_planned and self._in_flight is None and self._run is not None:
+            self._set_timer(self._run)
 
     def _commit(self) -> None:
         """Cut the batch and hand it to the worker, unless a commit is in flight or there is nothing to do."""
