@@ -18,6 +18,7 @@ from artemis_openwire.messages.occurrences import timing_of
 from artemis_py.core.addresses.address import Address
 from artemis_py.core.messages.large_body import LargeBody
 from artemis_py.core.messages.message import Message
+from artemis_py.core.names.syntax import FQQN_SEPARATOR
 from artemis_py.core.queues.dispatcher import Dispatcher
 from artemis_py.core.routing.duplicates import duplicate_id
 from artemis_py.core.routing.transaction import Transaction
@@ -171,6 +172,8 @@ class Producers:
         wanted = read_exchange_name(name)
         if wanted is not None:
             return open_exchange(core, wanted)
+        if name.endswith(FQQN_SEPARATOR):
+            raise invalid_destination(f"'{name}' names no queue")
         return core.producer(core.full_name(name), routing_type_of(part))
 
     def _find_target(self, message: MessageFields) -> Target:

@@ -78,7 +78,7 @@ def open_reading(handler: "ClientHandler", session: Session, info: ConsumerInfo,
     if bound is not None:
         return _open_exchange(handler, session, info, part, bound, wanted)
     if FQQN_SEPARATOR in name:
-        return _open_named(session, info, name, routing_type_of(part), wanted)
+        return _open_named(handler, session, info, part, wanted)
     if routing_type_of(part) is RoutingType.MULTICAST:
         return _open_topic(handler, session, info, name, wanted)
     found = handler.parameters.virtual_topics.find(name)
@@ -108,21 +108,34 @@ def _check_temporary(session: Session, name: str) -> None:
         raise invalid_destination(f"the temporary destination '{name}' belongs to another connection")
 
 
-def _open_named(
-    session: Session, info: ConsumerInfo, name: str, routing_type: RoutingType, wanted: Filter | None
-) -> Reading:
-    """Open the queue that a fully qualified name names."""
+def named_queue(handler: "ClientHandler", session: Session, name: str) -> tuple[str, str]:
+    """Return address and queue of a fully qualified name. Raises Refusal."""
     address, queue_name = session.subscriptions.parse(name)
     if not queue_name:
         raise invalid_destination(f"'{name}' names no queue")
+    return consumed_address(address, handler.host.options.wildcards), queue_name
+
+
+def _open_named(
+    handler: "ClientHandler", session: Session, info: ConsumerInfo, part: ActiveMQDestination, wanted: Filter | None
+) -> Reading:
+    """Open the queue that a fully qualified name names."""
+    address, queue_name = named_queue(handler, session, part.physical_name or "")
     _check(session, info, address, queue_name)
+    routing_type = routing_type_of(part)
+    is_topic = routing_type is RoutingType.MULTICAST
     existing = session.subscriptions.find(queue_name)
     if existing is not None and existing.address.name == address:
         routing_type = existing.routing_type
-    queue = session.subscriptions.named_queue(address, queue_name, routing_type, wanted, info.browser)
-    # The filter of a subscription is applied by the queue.
-    is_subscription = routing_type is RoutingType.MULTICAST and not info.browser
-    return Reading(Subscription(queue), None if is_subscription else wanted)
+    elif session.subscriptions.routing_types(address) == {RoutingType.MULTICAST}:
+        # A queue of a topic is a queue to those that know it by this name.
+        routing_type = RoutingType.MULTICAST
+    # The filter of a subscription is applied by the queue. Consumers of a queue have one each.
+    is_subscription = is_topic and routing_type is RoutingType.MULTICAST and not info.browser
+    of_queue = wanted if is_subscription else None
+    queue = session.subscriptions.named_queue(address, queue_name, routing_type, of_queue, info.browser)
+    from_many = handler.host.options.wildcards.is_wild(address)
+    return Reading(Subscription(queue), None if is_subscription else wanted, is_wild=from_many)
 
 
 def _open_topic(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from artemis_openwire.broker.destinations import durable_queue_name
 from artemis_openwire.broker.refusals import CommandRefused, illegal_state, invalid_destination
-from artemis_openwire.broker.subscriptions import check_inactive, routing_type_of
+from artemis_openwire.broker.subscriptions import check_inactive, named_queue, routing_type_of
 from artemis_openwire.engine import errors
 from artemis_openwire.engine.commands import DestinationInfo, RemoveSubscriptionInfo
 from artemis_openwire.engine.names import is_advisory
@@ -77,7 +77,12 @@ class Destinations:
         else:
             # One that is gone is no error.
             with suppress(NoSuchQueue, NoSuchAddress):
-                if routing_type_of(destination) is RoutingType.ANYCAST:
+                if FQQN_SEPARATOR in name:
+                    address, queue_name = named_queue(self._exchange.handler, core, name)
+                    queue = core.subscriptions.find(queue_name)
+                    if queue is not None and queue.address.name == address:
+                        core.delete_queue(queue_name)
+                elif routing_type_of(destination) is RoutingType.ANYCAST:
                     core.delete_queue(name)
                 else:
                     core.delete_address(name)

@@ -8,11 +8,14 @@ from artemis_openwire.engine.commands import (
     ConsumerInfo,
     DestinationInfo,
     MessageDispatch,
+    MessagePull,
+    ProducerInfo,
     RemoveInfo,
     RemoveSubscriptionInfo,
 )
-from artemis_openwire.engine.structures import ActiveMQTopic, ConnectionId
-from artemis_openwire.engine.values import write_map
+from artemis_openwire.engine.structures import ActiveMQDestination, ActiveMQTopic, ConnectionId, ProducerId
+from artemis_openwire.engine.values import Long, write_map
+from artemis_py.core.names.routing_type import RoutingType
 from tests.openwire_site import Client, Site, connected, queue, text_of, topic
 
 NEWS = topic("news")
@@ -231,6 +234,122 @@ def test_a_qualified_name_is_a_queue_of_an_address() -> None:
 
     assert sorted(client.texts()) == ["1", "2"]
     assert site.domain.queue("shared").address.name == "news"
+
+
+RED = queue("a::red")
+
+
+@pytest.mark.parametrize("declares", [True, False], ids=["declared", "anonymous"])
+def test_a_qualified_name_can_be_sent_to(declares: bool) -> None:
+    """artemis-model §1.5: this queue of the address and no other one, also before anybody consumes from it."""
+    client = connected(Site())
+    client.consume(queue("a::blue"), value=1)
+    producer = ProducerId(connection_id=client.name, session_id=1, value=2)
+    client.done(ProducerInfo(producer_id=producer, destination=RED if declares else None))
+    client.send(RED, "m", producer_id=producer)
+    others = client.dispatches()
+    client.consume(RED, value=2)
+    (found,) = client.dispatches()
+
+    assert others == []
+    assert found.message is not None
+    assert (found.destination, found.message.destination) == (RED, RED)
+
+
+def test_a_qualified_name_can_be_part_of_a_list() -> None:
+    """For senders and for consumers."""
+    client = connected(Site())
+    client.consume(queue("a::red,b"))
+    client.send(queue("b,a::red"), "1")
+    client.send(RED, "2")
+
+    assert names(client) == ["a::red 1", "a::red 2", "b 1"]
+
+
+def test_a_queue_with_a_qualified_name_can_be_browsed_and_pulled_from() -> None:
+    client = connected(Site())
+    client.send(RED, "m")
+    client.consume(RED, value=1, browser=True)
+    browsed = client.texts()
+    client.consume(RED, value=2, prefetch=0)
+    client.tell(MessagePull(consumer_id=client.consumer(2), destination=RED, timeout=-1))
+
+    assert (browsed, client.texts()) == (["m", ""], ["m"])
+
+
+def test_a_qualified_name_works_in_transactions_and_for_scheduled_messages() -> None:
+    site = Site()
+    client = connected(site)
+    client.consume(RED)
+    client.tell(client.step(0))
+    client.send(RED, "1", transaction_id=client.transaction())
+    before = client.texts()
+    client.done(client.step(2))
+    committed = client.texts()
+    client.send(RED, "2", marshalled_properties=write_map({"AMQ_SCHEDULED_DELAY": Long(1000)}))
+    early = client.texts()
+    site.pass_time(2)
+
+    assert (before, committed, early, client.texts()) == ([], ["1"], [], ["2"])
+
+
+def test_a_queue_of_a_topic_is_a_queue_by_its_qualified_name() -> None:
+    """artemis-model §1.5: it gets the kind that the address has; each of its consumers has its own selector."""
+    site = Site()
+    client = connected(site)
+    client.consume(NEWS, value=1)
+    client.consume(queue("news::all"), value=2, selector="colour = 'red'")
+    client.consume(queue("news::all"), value=3, selector="colour = 'blue'")
+    client.send(NEWS, "r", marshalled_properties=write_map({"colour": "red"}))
+    client.send(NEWS, "b", marshalled_properties=write_map({"colour": "blue"}))
+    found = client.dispatches()
+    client.send(queue("orders"), "m")
+    refused = client.refused(ConsumerInfo(consumer_id=client.consumer(4), destination=topic("orders::x")))
+
+    assert sorted((one.consumer_id.value, text_of(one)) for one in found if one.consumer_id) == [
+        (1, "b"),
+        (1, "r"),
+        (2, "r"),
+        (3, "b"),
+    ]
+    assert site.domain.queue("all").routing_type is RoutingType.MULTICAST
+    assert refused == "InvalidDestinationException"
+
+
+def test_a_qualified_name_may_have_a_pattern_of_topics() -> None:
+    """The wildcards are those of OpenWire, and each delivery names its own topic."""
+    client = connected(Site())
+    client.consume(topic("news.>::all"))
+    client.send(topic("news.uk"), "1")
+    client.send(topic("news.fr.paris"), "2")
+
+    assert names(client) == ["news.fr.paris 2", "news.uk 1"]
+
+
+def test_a_queue_is_removed_by_its_qualified_name() -> None:
+    """And not by that of another address."""
+    client = connected(Site())
+    client.send(RED, "m")
+
+    def remove(destination: ActiveMQDestination) -> list[str]:
+        connection = ConnectionId(value="c1")
+        client.done(DestinationInfo(connection_id=connection, destination=destination, operation_type=1))
+        domain = client.site.domain
+        return [name for name in ("red", "a") if name in domain.queues or name in domain.addresses]
+
+    assert [remove(queue("b::red")), remove(RED)] == [["red", "a"], []]
+
+
+def test_a_qualified_name_names_a_queue() -> None:
+    client = connected(Site())
+    wrong = queue("a::")
+    refusals = [
+        client.refused(ConsumerInfo(consumer_id=client.consumer(), destination=wrong)),
+        client.refused(client.text(wrong)),
+        client.refused(DestinationInfo(connection_id=ConnectionId(value="c1"), destination=wrong, operation_type=1)),
+    ]
+
+    assert refusals == ["InvalidDestinationException"] * 3
 
 
 def test_a_virtual_topic() -> None:
