@@ -21,6 +21,10 @@ class Drops:
                 continue
             self._by_queue.setdefault(drop.queue_id, []).append(drop)
 
+    def have_all(self, id: int) -> bool:
+        """Tell whether everything under this id is to be deleted."""
+        return any(drop.rank == schema.ALL_RANKS for drop in self._by_queue.get(id, ()))
+
     def have(self, key: bytes) -> bool:
         """Tell whether the reference of this key is to be deleted."""
         queue_id, handle = schema.read_place(key)

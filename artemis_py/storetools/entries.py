@@ -21,6 +21,7 @@ from artemis_py.store.definitions import (
     QueueRecord,
     read_address,
     read_queue,
+    recovered_name,
     recovered_queue,
 )
 from artemis_py.store.inherited import PREFIX
@@ -183,6 +184,8 @@ class Entries:
                         yield from self._recovered(key)
                 else:
                     yield entry
+            if database == schema.QUEUES:
+                yield from self._lost_queues()
         for line in self._claimed.lines(self._queue_names):
             self._tell(line)
 
@@ -209,6 +212,14 @@ class Entries:
         entry = self._queue(*recovered_queue(id))
         yield from self._address_before(entry)
         yield entry
+
+    def _lost_queues(self) -> Iterator[Entry]:
+        """Yield addresses and queues for messages whose queue, or inherited range, is lost; as a start makes them."""
+        for stored_id in self._snapshot.stored_ids():
+            id = self._snapshot.inherited.owner_of(stored_id, 0)[0]
+            if id not in self._queue_names and not self._drops.have_all(stored_id):
+                self._tell(f"note: the queue of the messages under id {id} is lost: they are in '{recovered_name(id)}'")
+                yield from self._recovered(schema.U32.pack(id))
 
     def _body_before(self, entry: MessageEntry | ReferenceEntry) -> Iterator[BodyEntry]:
         """Yield the large body of a message when it comes for the first time. Raises DamagedValue."""
@@ -259,8 +270,7 @@ class Entries:
         if id is not None and (id in self._lost or not self._snapshot.has(schema.MESSAGES, schema.U64.pack(id))):
             raise DamagedValue(f"its message {id} cannot be read")
         message = decode_message(content[1:], self._formats, self._bodies) if id is None else id
-        attempts = self._snapshot.get(schema.ATTEMPTS, key)
-        delivery_count, due_ms, amendment = (0, 0, b"") if attempts is None else schema.read_attempts(key, attempts)
+        delivery_count, due_ms, amendment = self._attempts(key)
         host, name = queue
         return ReferenceEntry(
             queue=name,
@@ -271,6 +281,15 @@ class Entries:
             due_ms=due_ms,
             amendment=amendment,
         )
+
+    def _attempts(self, key: bytes) -> tuple[int, int, bytes]:
+        """Return what is noted of failed deliveries; a message whose note is damaged has none, as after a start."""
+        value = self._snapshot.get(schema.ATTEMPTS, key)
+        try:
+            return (0, 0, b"") if value is None else schema.read_attempts(key, value)
+        except DamagedValue as error:
+            self._tell(f"left out: attempts {key.hex()}: {error}")
+            return 0, 0, b""
 
     def shared(self, id: int) -> Message:
         """Return a message that several references share. Raises DamagedValue."""

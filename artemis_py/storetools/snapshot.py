@@ -26,7 +26,7 @@ from artemis_py.store.format import NEWEST
 from artemis_py.store.format import is_logged as has_log
 from artemis_py.store.inherited import PREFIX, Inherited
 from artemis_py.store.moves import Span
-from artemis_py.store.page_file import PageFile
+from artemis_py.store.page_file import PAGE_HEAD, PageFile
 from artemis_py.store.salvage import values
 
 _NEW: Final = frozenset((schema.LAST_VALUES,))
@@ -107,6 +107,16 @@ class Snapshot:
     def _references_in(self, span: Span) -> Iterator[tuple[bytes, bytes]]:
         return self.items(schema.REFERENCES, schema.rank_key(span.source_id, span.source_rank))
 
+    def stored_ids(self) -> Iterator[int]:
+        """Yield the ids under which there are references."""
+        cursor = self._transaction.cursor(db=self._databases[schema.REFERENCES])
+        found = cursor.first()
+        while found:
+            prefix = bytes(cursor.key())[: schema.U32.size]
+            yield int.from_bytes(prefix)
+            # No key of ours has so many octets 0xff after an id.
+            found = cursor.set_range(prefix + b"\xff" * schema.U64.size * 2)
+
     def get(self, database: bytes, key: bytes) -> bytes | None:
         """Return the value under a key; None if there is none."""
         if database not in self._databases:
@@ -148,6 +158,8 @@ class DamagedSnapshot(Snapshot):
         self._damage: Final = damage
         self._file: Final = file
         self._finder: Final = damage.walk(file)
+        self._pages: dict[int, list[int]] = {}
+        """Numbers of the pages with references, by the ids that they have some of."""
         self._known: dict[bytes, dict[bytes, bytes]] = {}
         """Databases from which single values were read; none with messages."""
         self._recovered: dict[bytes, dict[bytes, bytes]] = {}
@@ -177,8 +189,8 @@ class DamagedSnapshot(Snapshot):
         """Name queues whose definitions are lost but whose messages are not, as a start does."""
         queues, addresses = dict(self.items(schema.QUEUES)), dict(self.items(schema.ADDRESSES))
         last_address = max(addresses, default=bytes(schema.U32.size))
-        keys = self.keys(schema.REFERENCES)
-        ids = {self._owner(key[: schema.U32.size]) for key in keys if len(key) > schema.U32.size}
+        self._pages = self._find_pages()
+        ids = {schema.U32.pack(self.inherited.owner_of(id, 0)[0]) for id in self._pages}
         for number, id in enumerate(sorted(ids), schema.U32.unpack(last_address)[0] + 1):
             if id not in queues or queue_name(id, queues[id]) is None:
                 for database, (key, value) in (
@@ -187,8 +199,29 @@ class DamagedSnapshot(Snapshot):
                 ):
                     self._recovered.setdefault(database, {})[key] = value
 
-    def _owner(self, id: bytes) -> bytes:
-        return schema.U32.pack(self.inherited.owner_of(schema.U32.unpack(id)[0], 0)[0])
+    def stored_ids(self) -> Iterator[int]:
+        """Yield the ids under which references can be read."""
+        yield from sorted(self._pages)
+
+    def _find_pages(self) -> dict[int, list[int]]:
+        """Return the numbers of the pages with references, in their order, by the ids that they have some of."""
+        found: dict[int, list[int]] = {}
+        name = schema.REFERENCES.decode()
+        walk = self._damage.walk(self._file)
+        tree = walk.databases.get(name)
+        for page in () if tree is None else walk.leaves(name, tree):
+            number = PAGE_HEAD.unpack_from(page)[0]
+            for id in {int.from_bytes(key[: schema.U32.size]) for key, _ in walk.entries(name, page)}:
+                found.setdefault(id, []).append(number)
+        return found
+
+    def _references_in(self, span: Span) -> Iterator[tuple[bytes, bytes]]:
+        """Yield the references of a range; from its own pages, because there may be thousands of ranges."""
+        prefix = schema.rank_key(span.source_id, span.source_rank)
+        for number in self._pages.get(span.source_id, ()):
+            for key, value in self._finder.entries(schema.REFERENCES.decode(), self._file.page(number)):
+                if key.startswith(prefix):
+                    yield key, value
 
     def get(self, database: bytes, key: bytes) -> bytes | None:
         """Return the value under a key; None if there is none, or if it cannot be read."""

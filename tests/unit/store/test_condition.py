@@ -25,9 +25,9 @@ def walks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Gets an entry for each time that all pages are read."""
     found: list[str] = []
 
-    def counted(file: PageFile, meta: Meta, key_lengths: Mapping[str, Collection[int]]) -> Walk:
+    def counted(file: PageFile, meta: Meta, key_lengths: Mapping[str, Collection[int]], *doubtful: set[int]) -> Walk:
         found.append("walk")
-        return Walk(file, meta, key_lengths)
+        return Walk(file, meta, key_lengths, *doubtful)
 
     monkeypatch.setattr(condition, "Walk", counted)
     return found
