@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from artemis_py.core.messages.builtin_format import PLAIN_FORMAT, plain_message
 from artemis_py.core.messages.view import MessageView
+from artemis_py.core.queues.consumer import ACCEPTED, FAILED
 from artemis_py.core.queues.settlement import acknowledge
 from artemis_py.errors import StoreError
 from artemis_py.store import schema
@@ -26,12 +27,15 @@ from artemis_py.storetools.check import check_folder
 from artemis_py.storetools.copies import back_up, compact
 from artemis_py.storetools.export import FileFormat, export_folder
 from artemis_py.storetools.statistics import statistics
-from tests.core_harness import browse_all
+from tests.core_harness import attach, browse_all, settle_down
+from tests.unit.store.test_ranges import commit as stage_commit
+from tests.unit.store.test_ranges import stage
 from tests.unit.store.world import World, bodies
 from tests.unit.storetools.stores import fill_large
 
 PAGE: Final = 4096
 MANY: Final = 200
+STAGED: Final = 60
 KEYS: Final = 100
 """Enough for trees of several pages: each page is a case, and each case reads every message seven times."""
 NEW: Final = 30
@@ -52,9 +56,33 @@ def make(folder: Path) -> None:
         send_keyed(world, "old")
         world.settle()
         world.stop()
+    make_ranges(folder)
     with World(folder) as world:
         for reference in list(browse_all(world.queue("many")))[: MANY // 6]:
             acknowledge(reference)
+        world.settle()
+        world.stop()
+
+
+def make_ranges(folder: Path) -> None:
+    """A queue that has inherited two ranges, of which the first is half consumed, and messages around them."""
+    with World(folder) as world:
+        world.services.staging.epochs.inherited_messages = 1
+        queue = world.queue("ranges")
+        world.send("ranges", "before")
+        for attempt in "ab":
+            stage(world, *[f"{attempt} {number} {'x' * 150}" for number in range(STAGED)], attempt=attempt)
+        stage_commit(world, a=STAGED, b=STAGED)
+        world.send("ranges", "after")
+        world.settle()
+        assert len(world.environment.inherited.by_source) == 2
+        recorder, consumer = attach(world.domain, queue, credit=STAGED // 2)
+        settle_down(world.domain)
+        first, *taken, last = recorder.take()
+        for reference in taken:
+            consumer.settle(reference, ACCEPTED)
+        for reference in (first, last):
+            consumer.settle(reference, FAILED)
         world.settle()
         world.stop()
 
