@@ -14,13 +14,14 @@ import org.apache.activemq.ActiveMQConnectionFactory;
 /**
  * Load with the failover transport: one thread sends, another moves messages to a second queue in transactions.
  *
- * <p>It works until its input ends, and prints how many messages it sent, and how many of them are not in the second
- * queue or there more than once. Argument: the URL.
+ * <p>It works until its input ends. It prints a line for every ten messages that it has sent, and in the end how many
+ * messages it sent, and how many of them are not in the second queue or there more than once. Argument: the URL.
  */
 public final class Load {
     private static final String IN = "load.in";
     private static final String OUT = "load.out";
     private static final int BATCH = 5;
+    private static final int STEP = 10;
 
     private final ActiveMQConnectionFactory factory;
     private final AtomicInteger sent = new AtomicInteger();
@@ -72,7 +73,9 @@ public final class Load {
         MessageProducer producer = session.createProducer(session.createQueue(IN));
         while (!stopping) {
             producer.send(session.createTextMessage(String.valueOf(sent.get())));
-            sent.incrementAndGet();
+            if (sent.incrementAndGet() % STEP == 0) {
+                System.out.println(sent.get());
+            }
             Thread.sleep(2);
         }
     }
