@@ -205,9 +205,19 @@ class Grants:
             self._divided_ms = now_ms
             for peer in self.audience:
                 if peer not in self._busy:
-                    share = self._room_for(peer, own_room) // len(self.audience) if self._is_special else quiet_share
+                    share = self._quiet_share_of(peer, own_room) if self._is_special else quiet_share
                     self._give(peer, min(self._standing_grant, share), now_ms)
         return self._is_quiet
+
+    def _quiet_share_of(self, peer: "Peer", own_room: int) -> int:
+        """Return the room of a peer that has not asked, where peers have different room.
+
+        With further hops none of them gets nothing while there is room: messages may wait behind it, and it has none
+        itself, so it would never ask.
+        """
+        room = self._room_for(peer, own_room)
+        share = room // len(self.audience)
+        return 1 if not share and room > 0 and self._local.mesh.config.max_hops > 1 else share
 
     def _busy_peers(self, now_ms: int) -> list["Peer"]:
         found: list[Peer] = []

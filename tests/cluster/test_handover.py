@@ -206,6 +206,18 @@ def test_what_is_left_at_the_end_of_a_chain_goes_back(sim: Simulation) -> None:
     assert sorted({*last.bodies}) == bodies
 
 
+def test_room_at_the_end_of_a_chain_reaches_its_begin(sim: Simulation) -> None:
+    """C17 and I5: C has room for one message, and two peers. B would never ask for it, because it has no messages."""
+    a, b, _, d = meshed(sim, 4, max_hops=3, standing_grant=0, ties=[(0, 1), (1, 2), (2, 3)])
+    sim.consume(b, "q", 0)
+    last = sim.consume(d, "q", 1)
+    sim.run_for(2_000)
+    bodies = send_all(sim, a, "q", 10)
+
+    assert sim.run_until(lambda: is_done(sim))
+    assert last.bodies == bodies
+
+
 def test_path_does_not_grow_with_every_move(sim: Simulation) -> None:
     """A message that consumers of two nodes draw to and fro: an envelope has room for some nodes only."""
     nodes = meshed(sim, 2)
