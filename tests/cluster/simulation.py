@@ -8,6 +8,8 @@ from artemis_py.cluster.events import ChannelGap, TablesDiffer
 from artemis_py.cluster.mesh import Mesh
 from artemis_py.cluster.peer import PeerState
 from artemis_py.cluster.placement import is_kept_subscription
+from artemis_py.cluster.report import stranded
+from artemis_py.core.queues.queue import Queue
 from artemis_py.core.routing.domain import Domain
 from artemis_py.core.settings.address_settings import AddressSettings
 from artemis_py.core.settings.cluster_config import ClusterConfig
@@ -245,7 +247,7 @@ class Simulation:
         return faults
 
     def stranded(self) -> list[str]:
-        """Queues where a message waits that a consumer with credit anywhere would take (I5)."""
+        """Queues where a message in memory waits that a consumer with credit anywhere would take (I5)."""
         found: list[str] = []
         for node in self.nodes:
             for queue in node.domain.queues.values():
@@ -256,8 +258,30 @@ class Simulation:
                         consumer.is_alive
                         and consumer.consumer.queue.name == queue.name
                         and consumer.consumer.credit > 0
+                        and (count := _wanted(queue, consumer))
                     ):
-                        if consumer.consumer.filter is None:
-                            found.append(f"{queue.waiting_count} messages of {queue.name} wait at {node.name}")
-                            break
+                        found.append(f"{count} messages of {queue.name} wait at {node.name} for {consumer.name}")
+                        break
         return found
+
+    def counted_as_stranded(self) -> list[str]:
+        """What the metric `mesh_stranded_messages` says of each node: something has waited for five seconds (C61)."""
+        for node in self.nodes:
+            stranded(node.mesh, node.clock())
+        self.run_for(6_000)
+        counts = {node.name: stranded(node.mesh, node.clock()) for node in self.nodes}
+        return [f"{name} counts {count} messages as stranded" for name, count in counts.items() if count]
+
+
+def _wanted(queue: Queue, consumer: SimConsumer) -> int:
+    """Messages of a queue that a consumer, of any node, would take."""
+    filter = consumer.consumer.filter
+    if filter is None:
+        return queue.waiting_count
+    found = 0
+    for references in queue.backlog.lists:
+        reference = references.head
+        while reference is not None:
+            found += filter.matches(reference.message)
+            reference = reference.next
+    return found

@@ -91,6 +91,11 @@ class Storm:
         """The configuration of each broker."""
         return config
 
+    @property
+    def strands_nothing(self) -> bool:
+        """Whether the configuration keeps no message from a consumer elsewhere that has room for it."""
+        return True
+
     def ties(self) -> list[tuple[int, int]] | None:
         """Which brokers know each other; None: all."""
         return None
@@ -176,8 +181,12 @@ class Storm:
         if not sim.run_until(sim.is_meshed, 120_000):
             return sim.ledger.violations or ["the mesh did not form again"]
         sim.run_for(3_000)
-        if not sim.run_until(lambda: not sim.stranded(), 60_000):
-            return sim.ledger.violations or sim.stranded()
+        if self.strands_nothing:
+            # A backlog may go over slow disks to a consumer with credit for one message.
+            if not sim.run_until(lambda: not sim.stranded(), 300_000):
+                return sim.ledger.violations or sim.stranded()
+            if counted := sim.counted_as_stranded():
+                return sim.ledger.violations or counted
         for consumer in list(sim.consumers):
             sim.close_consumer(consumer)
         for number, queue in enumerate(self.queues):
