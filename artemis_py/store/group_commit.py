@@ -44,9 +44,9 @@ from artemis_py.store.batch_record import encode_batch
 from artemis_py.store.environment import FILE_NAME, Environment
 from artemis_py.store.failure import reason_of
 from artemis_py.store.folding import Folding
+from artemis_py.store.gathering import Gathering
 from artemis_py.store.large import LargeFiles, Worker
 from artemis_py.store.log_start import LogSettings, start_log
-from artemis_py.store.reserved_numbers import ReservedNumbers
 
 LOGGER: Final = named_logger(__name__)
 
@@ -83,7 +83,7 @@ class Run:
     on_stored: Callable[[int], object]
 
 
-class GroupCommit:
+class GroupCommit(Gathering):
     """The batches of one store, and its states.
 
     A base class and not a part of the store, because both its state and its calls are needed for each message.
@@ -97,24 +97,19 @@ class GroupCommit:
         Without `answers_wait`, callers are told at once that their messages are durable, which a crash shows to be
         wrong. Without `log`, each batch is committed to LMDB.
         """
+        super().__init__()
         self.folder: Final = folder
         self.files: Final = files
         self.answers_wait: Final = answers_wait
-        self.reserved: Final = ReservedNumbers()
         self._map_bytes: Final = map_bytes
         self._log_settings: Final = log
         self._folding: Folding | None = None
         """What becomes of the batches that the log has; None without a log."""
         self._environment: Environment | None = None
         self._run: Run | None = None
-        self.failure: str | None = None
-        """Reason why nothing is stored any more; None while the store works."""
-        self._gathering = Batch(1)
         self._in_flight: Batch | None = None
         self._has_drops = False
         """Whether drops are unfinished; each commit then continues them."""
-        self._is_planned = False
-        """Whether a commit is going to start, without another call of `_plan` or `_urge`."""
         self._is_urgent = False
         """Whether it starts soon, or right after the commit in flight, because a caller waits for it."""
         self._looks = 0

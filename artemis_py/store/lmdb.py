@@ -73,28 +73,6 @@ class LmdbStore(GroupCommit):
 
     # -- messages --------------------------------------------------------------------------------------------
 
-    def put(self, reference: Reference) -> None:
-        """Gather a reference; see `Storage`."""
-        if self.failure is not None:
-            return
-        message = reference.message
-        reserved = self.reserved
-        sequence = reference.sequence
-        if sequence:
-            priority = 4 if reference.queue.internal else message.priority
-            handle = schema.handle_of(priority, sequence)
-        else:
-            handle = schema.scheduled_handle(reserved.next_scheduled)
-            reserved.next_scheduled += 1
-        batch = self._gathering
-        reference.handle = batch.put(reference, handle)
-        if message.stored_first:
-            reference.batch = batch.number
-        if message.id > reserved.highest_message_id:
-            reserved.highest_message_id = message.id
-        if not self._is_planned:
-            self._plan()
-
     def put_stored(self, reference: Reference, source: Reference) -> None:
         """Gather a reference whose message is stored under another one; see `Storage`."""
         self.put(reference)
@@ -122,13 +100,6 @@ class LmdbStore(GroupCommit):
     def create_large(self, durable: bool) -> LargeBody:
         """Create a file for a large body; see `Storage`."""
         return self.files.create(durable)
-
-    def remove(self, reference: Reference) -> None:
-        """Gather a removal; see `Storage`."""
-        if self.failure is None:
-            self._gathering.remove(reference)
-            if not self._is_planned:
-                self._plan()
 
     def find_last(self, queue: Queue, key: bytes) -> Place | None:
         """Look a last-value key up on the loop, in some 5 us; see `Storage`."""

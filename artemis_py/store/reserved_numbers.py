@@ -18,12 +18,12 @@ class ReservedNumbers:
     """The highest numbers in use, and the marks that are stored above them."""
 
     def __init__(self) -> None:
-        self.highest_message_id = 0
+        self.highest_message_id: int = 0
         """Highest id of a message that was put."""
-        self.next_scheduled = 1
+        self.next_scheduled: int = 1
         """Running number for the next scheduled reference."""
-        self._message_id_mark = 0
-        self._scheduled_mark = 0
+        self._message_id_mark: int = 0
+        self._scheduled_mark: int = 0
 
     def know_message_id(self, next_id: int) -> None:
         """Note that ids below `next_id` may be taken; the mark only goes up, even if nothing is put in this run."""
