@@ -11,6 +11,7 @@ from artemis_amqp.broker.exchanges import relay
 from artemis_amqp.engine import errors
 from artemis_amqp.engine.extensions import DELIVERY_DELAY, DELIVERY_TIME, JMS_DESTINATION, ROUTING_TYPE, WAITS_FOR
 from artemis_amqp.engine.handlers import DeliveryStream, ReceiverLinkHandler
+from artemis_amqp.engine.link import MASK
 from artemis_amqp.engine.performatives import (
     Accepted,
     AmqpError,
@@ -103,6 +104,42 @@ def _read_annotations(message: Message, annotations: dict[object, object], now_m
         message.routing_type = int(kind)
 
 
+class Unstored:
+    """Deliveries of one link that wait for the same answer of the store.
+
+    Those that our answer settles are kept as ranges of delivery-ids: thousands may wait, which then cost no memory, and
+    are answered at once.
+    """
+
+    __slots__ = ("count", "first", "last", "ranges", "tagged")
+
+    def __init__(self) -> None:
+        self.count: int = 0
+        """Number of all deliveries."""
+        self.first: int = -1
+        """First delivery-id of the newest range; -1: there is none."""
+        self.last: int = -1
+        self.ranges: list[tuple[int, int]] = []
+        """First and last delivery-id of the ranges before it."""
+        self.tagged: list[tuple[int, bytes]] = []
+        """Delivery-id and delivery-tag of the deliveries that the client settles (rcv-settle-mode second)."""
+
+    def add(self, delivery_id: int) -> None:
+        """Add a delivery that our answer settles."""
+        self.count += 1
+        if self.first < 0:
+            self.first = delivery_id
+        elif delivery_id != (self.last + 1) & MASK:
+            self.ranges.append((self.first, self.last))
+            self.first = delivery_id
+        self.last = delivery_id
+
+    def add_tagged(self, delivery_id: int, tag: bytes) -> None:
+        """Add a delivery that the client settles."""
+        self.count += 1
+        self.tagged.append((delivery_id, tag))
+
+
 class IncomingLink(ReceiverLinkHandler):
     """The deliveries of one producing link, handled by the broker."""
 
@@ -139,8 +176,8 @@ class IncomingLink(ReceiverLinkHandler):
         """Number of deliveries that wait for the store."""
         self._answers: Answers = handler.answers
         self._asked: int = -1
-        self._unstored: list[tuple[int, bytes]] = []
-        """Delivery-id and delivery-tag of the deliveries since the store was asked for the `_asked`th time."""
+        self._unstored: Unstored = Unstored()
+        """Deliveries since the store was asked for the `_asked`th time."""
         self._is_waiting: bool = False
         """Whether credit is withheld until the address has room."""
         self.unsettled: dict[bytes, bytes] = {}
@@ -272,9 +309,12 @@ class IncomingLink(ReceiverLinkHandler):
                 if self._asked != answers.asked:
                     # One callback for all that the store is asked for together, not one per message.
                     self._asked = answers.asked
-                    self._unstored = []
+                    self._unstored = Unstored()
                     answers.when_durable(partial(self._stored, self._unstored))
-                self._unstored.append((delivery_id, delivery.delivery_tag))
+                if link.rcv_settle_mode == 0:
+                    self._unstored.add(delivery_id)
+                else:
+                    self._unstored.add_tagged(delivery_id, delivery.delivery_tag)
             elif link.rcv_settle_mode == 0:
                 link.session.settle_incoming(delivery_id, delivery_id, ACCEPTED_STATE, True)
             else:
@@ -282,9 +322,14 @@ class IncomingLink(ReceiverLinkHandler):
         if link.credit <= self._low_credit and link.granting < 0:
             self._top_up()
 
-    def _stored(self, deliveries: list[tuple[int, bytes]]) -> None:
-        self._unanswered -= len(deliveries)
-        for delivery_id, tag in deliveries:
+    def _stored(self, deliveries: Unstored) -> None:
+        self._unanswered -= deliveries.count
+        session = self._link.session
+        for first, last in deliveries.ranges:
+            session.settle_incoming(first, last, ACCEPTED_STATE, True)
+        if deliveries.first >= 0:
+            session.settle_incoming(deliveries.first, deliveries.last, ACCEPTED_STATE, True)
+        for delivery_id, tag in deliveries.tagged:
             self._answer(delivery_id, tag, ACCEPTED_STATE)
         self._top_up()
 
