@@ -130,12 +130,18 @@ class Batch:
 
     def remove(self, reference: Reference) -> None:
         """Gather the removal of a reference. If this batch put it, it was never stored, and will not be."""
-        if self.puts.pop(reference, None) is not None:
-            self.updates.pop(reference, None)
-            self.sources.pop(reference, None)
+        # No `pop`: compiled, that is a call by name, and this is done for each message.
+        puts = self.puts
+        updates = self.updates
+        was_updated = len(updates) > 0 and reference in updates
+        if was_updated:
+            del updates[reference]
+        if reference in puts:
+            del puts[reference]
+            if self.sources:
+                self.sources.pop(reference, None)
             self.put_bytes -= reference.message.size
             return
-        was_updated = self.updates.pop(reference, None) is not None
         message = reference.message
         handle = reference.handle
         if message.large is not None:
@@ -198,11 +204,15 @@ class Batch:
         if reference is None:
             self.removals.append(removal)
             return
-        was_updated = self.updates.pop(reference, None) is not None
+        updates = self.updates
+        was_updated = len(updates) > 0 and reference in updates
+        if was_updated:
+            del updates[reference]
         put = self.puts.get(reference)
         if put is not None and plain_handle(put) == plain_handle(removal[1]):
             del self.puts[reference]
-            self.sources.pop(reference, None)
+            if self.sources:
+                self.sources.pop(reference, None)
             self.put_bytes -= removal[4]
             return
         # Without the reference, which would keep the message in memory until the batch is written.

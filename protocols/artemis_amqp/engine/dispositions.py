@@ -6,7 +6,7 @@ frame. The peer's may name a range of 2**32 deliveries; the cost depends only on
 
 from collections.abc import Iterator
 from struct import Struct
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from attrs import evolve
 
@@ -132,7 +132,7 @@ class Dispositions:
             else:
                 self._session.connection.work_through(self._apply_all(known, state, settled))
 
-    def _apply_all(self, known: list[int], state: object, settled: bool) -> Iterator[None]:
+    def _apply_all(self, known: list[Any], state: object, settled: bool) -> Iterator[None]:
         """Apply a disposition to a wide range, in steps; a delivery that is gone before its step is skipped."""
         meter = self._session.connection.meter
         for index, delivery_id in enumerate(known):
@@ -143,18 +143,23 @@ class Dispositions:
                 meter.work += SHORT_RANGE
                 yield
 
-    def _apply(self, delivery_id: int, state: object, settled: bool) -> None:
-        entry = self._session.unsettled.pop(delivery_id, None) if settled else self._session.unsettled.get(delivery_id)
+    def _apply(self, delivery_id: Any, state: object, settled: bool) -> None:
+        # Any: compiled, an int would become a new object for each look-up. No `pop`, which is a call by name.
+        unsettled = self._session.unsettled
+        entry = unsettled.get(delivery_id)
         if entry is not None:
             link = entry[0]
             if settled:
-                link.unsettled.pop(delivery_id, None)
+                del unsettled[delivery_id]
+                of_link = link.unsettled
+                if delivery_id in of_link:
+                    del of_link[delivery_id]
             handler = link.handler
             if handler is not None:
                 handler.on_disposition(link, delivery_id, entry[1], state, settled)
 
-    def _known(self, first: int, last: int) -> list[int]:
-        """Return the unsettled delivery-ids of a range, in order.
+    def _known(self, first: int, last: int) -> list[Any]:
+        """Return the unsettled delivery-ids of a range, in order, perhaps among some that are settled already.
 
         A range may be 2**32 wide: the cost depends only on the ids that exist.
         """
@@ -172,9 +177,9 @@ class Dispositions:
         stop = min(span, stop)
         if wrapped + max(0, stop - start) > len(unsettled):
             return [key for key in unsettled if (key - first) & MASK <= (last - first) & MASK]
-        ids = [(oldest + distance) & MASK for distance in range(wrapped)]
+        ids: list[Any] = [(oldest + distance) & MASK for distance in range(wrapped)]
         ids += [(oldest + distance) & MASK for distance in range(start, stop)]
-        return [key for key in ids if key in unsettled]
+        return ids
 
     def _receive_settlement(self, first: int, last: int) -> None:
         """Process a settlement by the peer, as sender, of deliveries that we had answered."""
