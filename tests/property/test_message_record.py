@@ -1,13 +1,15 @@
 """Messages as octets: what is encoded is decoded, whichever messages were encoded before."""
 
 import hypothesis.strategies as st
+import pytest
 from hypothesis import given
 
 from artemis_amqp.messages.format import AMQP_FORMAT
 from artemis_openwire.messages.format import OPENWIRE_FORMAT
 from artemis_py.core.messages import record
 from artemis_py.core.messages.message import Message
-from artemis_py.core.messages.record import decode_message, encode_message
+from artemis_py.core.messages.record import MissingFormat, decode_message, encode_message
+from artemis_py.errors import DamagedValue
 
 FORMATS = {format.name: format for format in (AMQP_FORMAT, OPENWIRE_FORMAT)}
 # Few values of each, so that many messages have the same as the one before, and others differ in one field only.
@@ -27,7 +29,7 @@ MESSAGES = st.builds(
     ),
     st.integers(1, (1 << 63) - 1),
     st.booleans(),
-    st.sampled_from([None, None, {"a": 1}]),
+    st.sampled_from([None, None, {"a": 1}, {"a": True}, {"a": "1"}, {"a": "é"}, {"b": "1"}, {"a": "1", "b": "1"}]),
 )
 
 
@@ -35,7 +37,7 @@ def _message(fields: tuple[object, ...], id: int, has_group: bool, extra: dict[s
     message = Message(*fields)  # type: ignore[arg-type]
     message.id = id
     message.has_group = has_group
-    message.extra = extra
+    message.extra = None if extra is None else dict(extra)
     return message
 
 
@@ -54,5 +56,38 @@ def test_a_message_is_stored_as_if_it_were_the_first(messages: list[Message]) ->
         found = encode_message(message, b"before")
 
         record._LAST.clear()
+        record._LAST_WITH_EXTRA.clear()
         assert found == encode_message(message, b"before")
         assert _state(decode_message(found[6:], FORMATS, None)) == _state(message)
+
+
+def test_extra_may_change_after_a_message_was_stored() -> None:
+    """The next one is compared with what was written, and not with what the former one has now."""
+    messages = [Message(AMQP_FORMAT, "orders", b"") for _ in range(2)]
+    for message in messages:
+        message.set_extra("a", "1")
+    encode_message(messages[0])
+    for message in messages:
+        message.set_extra("a", "2")
+
+    found = encode_message(messages[1])
+
+    assert decode_message(found, FORMATS, None).extra == {"a": "2"}
+
+
+def test_a_cut_message_is_damaged_although_one_like_it_was_decoded() -> None:
+    """What is kept from one message to the next says how long the annotations are."""
+    octets = encode_message(Message(AMQP_FORMAT, "orders", b"", b"annotations"))
+    decode_message(octets, FORMATS, None)
+
+    for length in range(len(octets)):
+        with pytest.raises(DamagedValue):
+            decode_message(octets[:length], FORMATS, None)
+
+
+def test_a_format_is_looked_up_where_the_caller_says() -> None:
+    """The same octets, decoded with other formats."""
+    octets = encode_message(Message(AMQP_FORMAT, "orders", b""))
+    assert decode_message(octets, FORMATS, None).format is AMQP_FORMAT
+
+    assert isinstance(decode_message(octets, {}, None).format, MissingFormat)

@@ -74,9 +74,10 @@ class Bodies(Protocol):
 
 
 class _Middle:
-    """What stands between the id and the annotations of a small message without extra.
+    """What stands between the id and the annotations of a small message.
 
-    Messages that come one after the other mostly differ in none of it.
+    Messages that come one after the other mostly differ in none of it. That is kept for those without extra, and for
+    those whose extra is one text: the key of an exchange, or the brokers of a mesh that have handed a message over.
     """
 
     def __init__(self, message: Message) -> None:
@@ -89,7 +90,9 @@ class _Middle:
         self._routing_type: int = message.routing_type
         self._has_group: bool = message.has_group
         self._annotations_bytes: int = len(message.annotations)
-        self.octets: bytes = _middle(message, message.priority, b"")
+        extra = message.extra
+        self._extra: dict[str, object] | None = None if extra is None else dict(extra)
+        self.octets: bytes = _middle(message, message.priority, _extra_octets(message))
 
     def fits(self, message: Message) -> bool:
         """Tell whether another such message has the same."""
@@ -101,13 +104,17 @@ class _Middle:
             and message.routing_type == self._routing_type
             and message.has_group == self._has_group
             and len(message.annotations) == self._annotations_bytes
+            and message.extra == self._extra
             and message.address == self._address
             and message.producer == self._producer
         )
 
 
 _LAST: Final[list[_Middle]] = []
-"""That of the last message that had none that fits; one object, so that threads are not in each other's way."""
+"""That of the last message without extra that had none that fits; one object, so that threads are not in each other's
+way."""
+_LAST_WITH_EXTRA: Final[list[_Middle]] = []
+"""The same for messages with one text as extra."""
 
 
 def _middle(message: Message, priority: int, extra: bytes) -> bytes:
@@ -132,22 +139,78 @@ def _middle(message: Message, priority: int, extra: bytes) -> bytes:
     return b"".join((head[_ID.size :], format_name, address, producer, extra))
 
 
+class _Known:
+    """What a small message without extra was decoded from, but its id, annotations and data, and what that means.
+
+    What comes from one producer, or is read from one queue, mostly differs in none of it.
+    """
+
+    def __init__(self, octets: bytes, formats: Mapping[str, MessageFormat], message: Message) -> None:
+        self.octets: bytes = octets
+        self.formats: Mapping[str, MessageFormat] = formats
+        self.annotations_offset: int = _ID.size + len(octets)
+        self.data_offset: int = self.annotations_offset + len(message.annotations)
+        self._format: MessageFormat = message.format
+        self._address: str = message.address
+        self._producer: str = message.producer
+        self._expires_ms: int = message.expires_ms
+        self._delivery_time_ms: int = message.delivery_time_ms
+        self._priority: int = message.priority
+        self._routing_type: int = message.routing_type
+        self._has_group: bool = message.has_group
+
+    def decode(self, content: bytes, durable: bool) -> Message:
+        """Return another message that has the same octets there."""
+        message = Message(
+            self._format,
+            self._address,
+            content[self.data_offset :],
+            content[self.annotations_offset : self.data_offset],
+            durable,
+            self._priority,
+            self._expires_ms,
+            self._delivery_time_ms,
+            self._routing_type,
+            self._producer,
+        )
+        message.id = _ID.unpack_from(content)[0]
+        message.has_group = self._has_group
+        return message
+
+
+_LAST_KNOWN: Final[list[_Known]] = []
+"""The last one; one object, so that threads are not in each other's way."""
+
+
+def _extra_octets(message: Message) -> bytes:
+    return b"" if message.extra is None else json.dumps(message.extra, separators=(",", ":")).encode()
+
+
+def _is_one_text(extra: dict[str, object]) -> bool:
+    """Tell whether a text is all there is: equal texts have equal octets, and numbers that are equal may not."""
+    if len(extra) == 1:
+        for value in extra.values():
+            return isinstance(value, str)
+    return False
+
+
 def encode_message(message: Message, before: bytes = b"") -> bytes:
     """Return a message as it is stored, behind other octets."""
     large = message.large
-    if large is None and message.extra is None:
-        last = _LAST[0] if len(_LAST) > 0 else None
+    extra = message.extra
+    if large is None and (extra is None or _is_one_text(extra)):
+        kept = _LAST if extra is None else _LAST_WITH_EXTRA
+        last = kept[0] if len(kept) > 0 else None
         if last is None or not last.fits(message):
             last = _Middle(message)
-            _LAST[:] = [last]
+            kept[:] = [last]
         return b"".join((before, _ID.pack(message.id), last.octets, message.annotations, message.data))
     priority = message.priority
     data = message.data
     if large is not None:
         priority |= _LARGE_FLAG
         data = _BODY.pack(large.id, large.size, large.checksum) + data
-    extra = b"" if message.extra is None else json.dumps(message.extra, separators=(",", ":")).encode()
-    middle = _middle(message, priority, extra)
+    middle = _middle(message, priority, _extra_octets(message))
     return b"".join((before, _ID.pack(message.id), middle, message.annotations, data))
 
 
@@ -158,6 +221,14 @@ def decode_message(
 
     Raises DamagedValue, also if its large body cannot be used. Long because it names each of the record's fields.
     """
+    known = _LAST_KNOWN[0] if len(_LAST_KNOWN) > 0 else None
+    if (
+        known is not None
+        and content.startswith(known.octets, _ID.size)
+        and formats is known.formats
+        and len(content) >= known.data_offset
+    ):
+        return known.decode(content, durable)
     if len(content) < _HEAD.size:
         raise DamagedValue("it is too short for a message")
     (
@@ -212,6 +283,8 @@ def decode_message(
     message.has_group = has_group
     if extra_length:
         message.extra = json.loads(content[extra_offset:annotations_offset])
+    elif large is None:
+        _LAST_KNOWN[:] = [_Known(content[_ID.size : annotations_offset], formats, message)]
     return message
 
 
@@ -251,8 +324,7 @@ def message_size(content: bytes, offset: int = 0) -> int | None:
 
 def encode_amendment(message: Message) -> bytes:
     """Return the changes that consumers of one queue made to a message, stored beside the shared original."""
-    extra = b"" if message.extra is None else json.dumps(message.extra, separators=(",", ":")).encode()
-    return _LENGTH.pack(len(message.annotations)) + message.annotations + extra
+    return _LENGTH.pack(len(message.annotations)) + message.annotations + _extra_octets(message)
 
 
 def amend(message: Message, amendment: bytes) -> Message:

@@ -93,13 +93,21 @@ def annotations_bytes(annotations_raw: bytes, sequence: int, extra: dict[str, ob
     if not annotations_raw:
         if not extra:
             return _ONLY_SEQUENCE + _I64.pack(sequence)
-        routing_key = extra.get(ROUTING_KEY)
-        if isinstance(routing_key, str) and len(extra) == 1:
-            around = _AROUND_SEQUENCE.get(routing_key)
-            if around is None:
-                around = _around_sequence(routing_key)
-            return around[0] + _I64.pack(sequence) + around[1]
+        if len(extra) == 1:
+            routing_key = extra.get(ROUTING_KEY)
+            if isinstance(routing_key, str):
+                around = _AROUND_SEQUENCE.get(routing_key)
+                if around is None:
+                    around = _around_sequence(routing_key)
+                return around[0] + _I64.pack(sequence) + around[1]
+            if not _has_seen(extra):
+                return _ONLY_SEQUENCE + _I64.pack(sequence)
     return _write_annotations(annotations_raw, sequence, extra)
+
+
+def _has_seen(extra: dict[str, object]) -> bool:
+    """Tell whether AMQP clients see any of these properties."""
+    return any(annotation_name(name) is not None for name in extra)
 
 
 def _around_sequence(routing_key: str) -> tuple[bytes, bytes]:

@@ -478,6 +478,16 @@ def test_a_routing_key_is_written_the_same_each_time(length: int) -> None:
         assert _annotations_of(section) == {"x-opt-sequence-number": sequence, "x-opt-ROUTING-KEY": key}
 
 
+@pytest.mark.parametrize("name", ["mesh-path", "__AMQ_CID", "_AMQ_ORIG_QUEUE"])
+def test_one_broker_property_is_shown_only_if_it_has_a_name(name: str) -> None:
+    """One that clients do not see takes the short way, and leaves nothing but the sequence number."""
+    alone = annotations_bytes(b"", 7, None)
+
+    section = annotations_bytes(b"", 7, {name: "a"})
+
+    assert (section == alone) == (name != "_AMQ_ORIG_QUEUE")
+
+
 def test_routing_keys_are_forgotten() -> None:
     """Clients choose them: however many there are, each is written right."""
     for number in range(2 * KEPT_KEYS + 1):
