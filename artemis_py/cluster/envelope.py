@@ -60,6 +60,29 @@ class Envelope:
         """Whether the queue is that of a shared subscription, which must not be made again when it has ended."""
 
 
+class _Known:
+    """What stood before the last message, and what it means: what comes for one queue mostly differs in none of it."""
+
+    def __init__(self, octets: bytes, envelope: Envelope) -> None:
+        self.octets: bytes = octets
+        self.address: str = envelope.address
+        self.queue: str = envelope.queue
+        self.delivery_count: int = envelope.delivery_count
+        self.was_acquired: bool = envelope.was_acquired
+        self.path: tuple[str, ...] = envelope.path
+        self.is_shared: bool = envelope.is_shared
+        self.durable: bool = envelope.message.durable
+
+    def holds(self, message: Message) -> Envelope:
+        """Return an envelope with the same around another message."""
+        return Envelope(
+            message, self.address, self.queue, self.delivery_count, self.was_acquired, self.path, self.is_shared
+        )
+
+
+_LAST_KNOWN: Final[list[_Known]] = []
+
+
 def path_of(message: Message) -> tuple[str, ...]:
     """Return the ids of the nodes that have handed this message over."""
     if message.extra is None:
@@ -73,8 +96,45 @@ def longer_path(message: Message, node_id: str) -> tuple[str, ...]:
     return (*path_of(message), node_id)[-MAX_PATH:]
 
 
+class _Written:
+    """What was written before the last message: what goes out of one queue mostly differs in none of it."""
+
+    def __init__(self, envelope: Envelope) -> None:
+        self._address: str = envelope.address
+        self._queue: str = envelope.queue
+        self._delivery_count: int = envelope.delivery_count
+        self._was_acquired: bool = envelope.was_acquired
+        self._path: tuple[str, ...] = envelope.path
+        self._is_shared: bool = envelope.is_shared
+        self._durable: bool = envelope.message.durable
+        self.octets: bytes = _octets_before(envelope)
+
+    def fits(self, envelope: Envelope) -> bool:
+        """Tell whether the same stands before another message."""
+        return (
+            envelope.delivery_count == self._delivery_count
+            and envelope.was_acquired == self._was_acquired
+            and envelope.is_shared == self._is_shared
+            and envelope.message.durable == self._durable
+            and envelope.queue == self._queue
+            and envelope.address == self._address
+            and envelope.path == self._path
+        )
+
+
+_LAST_WRITTEN: Final[list[_Written]] = []
+
+
 def encode_envelope(envelope: Envelope) -> bytes:
     """Return the octets of an envelope."""
+    last = _LAST_WRITTEN[0] if len(_LAST_WRITTEN) > 0 else None
+    if last is None or not last.fits(envelope):
+        last = _Written(envelope)
+        _LAST_WRITTEN[:] = [last]
+    return encode_message(envelope.message, last.octets)
+
+
+def _octets_before(envelope: Envelope) -> bytes:
     queue = envelope.queue.encode()
     address = envelope.address.encode()
     path = ",".join(envelope.path).encode()
@@ -82,11 +142,14 @@ def encode_envelope(envelope: Envelope) -> bytes:
     if envelope.is_shared:
         flags |= _SHARED
     head = _HEAD.pack(_VERSION, flags, envelope.delivery_count, len(queue), len(address), len(path))
-    return b"".join((head, address, queue, path, encode_message(envelope.message)))
+    return b"".join((head, address, queue, path))
 
 
 def decode_envelope(content: bytes, formats: Mapping[str, MessageFormat], bodies: Bodies | None = None) -> Envelope:
     """Return an envelope; `bodies` finds the body of a large message. Raises ProtocolError."""
+    known = _LAST_KNOWN[0] if len(_LAST_KNOWN) > 0 else None
+    if known is not None and content.startswith(known.octets):
+        return known.holds(_decode_message(content[len(known.octets) :], formats, bodies, known.durable))
     if len(content) < _HEAD.size:
         raise ProtocolError("a message between brokers is cut off")
     version, flags, delivery_count, queue_length, address_length, path_length = _HEAD.unpack_from(content)
@@ -95,20 +158,33 @@ def decode_envelope(content: bytes, formats: Mapping[str, MessageFormat], bodies
     queue_offset = _HEAD.size + address_length
     path_offset = queue_offset + queue_length
     message_offset = path_offset + path_length
+    message = _decode_message(content[message_offset:], formats, bodies, bool(flags & _DURABLE))
     try:
-        message = decode_message(content[message_offset:], formats, bodies, bool(flags & _DURABLE))
         address = content[_HEAD.size : queue_offset].decode()
         queue = content[queue_offset:path_offset].decode()
         path = content[path_offset:message_offset].decode()
-    except (DamagedValue, ValueError) as cause:
+    except ValueError as cause:
         raise ProtocolError(f"a message between brokers is malformed: {cause}") from cause
     if not address:
         raise ProtocolError("a message between brokers names no address")
-    if message.priority >= PRIORITIES or not isinstance(message.extra, dict | None):
+    names = tuple(path.split(",")) if path else ()
+    found = Envelope(message, address, queue, delivery_count, bool(flags & _ACQUIRED), names, bool(flags & _SHARED))
+    _LAST_KNOWN[:] = [_Known(content[:message_offset], found)]
+    return found
+
+
+def _decode_message(
+    content: bytes, formats: Mapping[str, MessageFormat], bodies: Bodies | None, durable: bool
+) -> Message:
+    """Return the message of an envelope. Raises ProtocolError."""
+    try:
+        message = decode_message(content, formats, bodies, durable)
+    except (DamagedValue, ValueError) as cause:
+        raise ProtocolError(f"a message between brokers is malformed: {cause}") from cause
+    if message.priority >= PRIORITIES or not (message.extra is None or isinstance(message.extra, dict)):
         raise ProtocolError("a message between brokers has a priority or properties that make no sense")
     if isinstance(message.format, MissingFormat):
         raise ProtocolError(
             f"a message between brokers is in the format '{message.format.name}', which is not known here"
         )
-    names = tuple(path.split(",")) if path else ()
-    return Envelope(message, address, queue, delivery_count, bool(flags & _ACQUIRED), names, bool(flags & _SHARED))
+    return message

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import mypyc_attr
 
 from artemis_py.cluster.claims import OriginChannel
+from artemis_py.cluster.duplicate_ids import DuplicateIds
 from artemis_py.cluster.envelope import Envelope, encode_envelope, longer_path
 from artemis_py.cluster.strict import target_of
 from artemis_py.core.addresses.address import Address
@@ -37,6 +38,9 @@ class Outgoing:
         """How many claims there are of each queue, or of each address of copies: in the lane of large messages only."""
         self._peer: Final = peer
         self._window_bytes: Final[int] = peer.mesh.config.confirmation_window_size_bytes
+        self._duplicate_ids: Final[DuplicateIds] = peer.mesh.duplicate_ids
+        self._begun_path: Final[tuple[str, ...]] = (peer.mesh.node_id,)
+        """Path of a message that nobody has handed over before."""
         self._to_send: Final[deque[int]] = deque()
         """Numbers of messages that wait for room in the connection."""
         self._sent = 0
@@ -111,18 +115,14 @@ class Outgoing:
 
     def envelope_of(self, reference: Reference) -> bytes:
         """Return a message as the peer gets it."""
-        self._peer.mesh.duplicate_ids.leaves(reference.message)
+        message = reference.message
+        path = self._begun_path
+        if message.extra is not None:
+            self._duplicate_ids.leaves(message)
+            path = longer_path(message, path[0])
         address, queue, is_shared = target_of(reference)
-        envelope = Envelope(
-            reference.message,
-            address,
-            queue,
-            reference.delivery_count,
-            reference.was_acquired,
-            longer_path(reference.message, self._peer.mesh.node_id),
-            is_shared,
-        )
-        return encode_envelope(envelope)
+        count, was_acquired = reference.delivery_count, reference.was_acquired
+        return encode_envelope(Envelope(message, address, queue, count, was_acquired, path, is_shared))
 
     def accepted(self, number: int) -> None:
         """Remove messages that the peer has. Raises ProtocolError."""

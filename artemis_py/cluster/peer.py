@@ -48,6 +48,11 @@ if TYPE_CHECKING:
 
 DIGEST_MS: Final = 60_000
 
+# Asked for each message: compiled, a name of an enumeration is looked up each time.
+_UP: Final = PeerState.UP
+_CLOSED: Final = PeerState.CLOSED
+_LOGIN: Final = PeerState.LOGIN
+
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Peer:
@@ -145,12 +150,12 @@ class Peer:
     @property
     def is_up(self) -> bool:
         """Whether messages may go to the peer, and come from it."""
-        return self.state is PeerState.UP
+        return self.state is _UP
 
     @property
     def is_taking(self) -> bool:
         """Whether further messages may be claimed for the peer."""
-        return self.state is PeerState.UP and not self.is_suspect
+        return self.state is _UP and not self.is_suspect
 
     @property
     def forwarding(self) -> Outgoing:
@@ -327,7 +332,7 @@ class Peer:
 
     def message(self, lane: Lane, number: int, message: bytes) -> None:
         """Take a message; see `PeerListener`. Its mark is stored in the same commit, at the end of the read."""
-        if self.state in (PeerState.CLOSED, PeerState.LOGIN):
+        if self.state is _CLOSED or self.state is _LOGIN:
             return
         self._hear()
         try:
@@ -367,7 +372,7 @@ class Peer:
     @property
     def can_send(self) -> bool:
         """Whether the connection has room."""
-        return self._connection is not None and not self._is_blocked and self.state is PeerState.UP
+        return self._connection is not None and not self._is_blocked and self.state is _UP
 
     def send(self, lane: Lane, number: int, content: bytes) -> None:
         """Send a message."""
@@ -387,11 +392,7 @@ class Peer:
 
     def accepted(self, lane: Lane, number: int) -> None:
         """Remove messages that the peer has; see `PeerListener`."""
-        outgoing: Outgoing = self.bulk
-        if lane is Lane.HANDOVER:
-            outgoing = self.handover
-        elif lane is Lane.COPIES:
-            outgoing = self.copies
+        outgoing = self.handover if lane is Lane.HANDOVER else self.copies if lane is Lane.COPIES else self.bulk
         if self.state is not PeerState.UP or outgoing.channel is None:
             return
         self._hear()

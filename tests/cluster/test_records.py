@@ -1,6 +1,7 @@
 """Records and envelopes: what is written is read again, and nothing else is."""
 
 from contextlib import suppress
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -106,6 +107,37 @@ def test_envelope_is_read_as_it_was_written(durable: bool) -> None:
     assert (read.message.durable, read.message.priority, read.message.expires_ms) == (durable, 7, 123_456)
     assert read.message.view.body == "hello"
     assert read.message.lookup("colour") == "red"
+
+
+# Few values of each, so that many have the same as the one before, and others differ in one field only.
+ENVELOPES = st.lists(
+    st.tuples(
+        st.sampled_from(["orders", "invoices"]),
+        st.sampled_from(["", "orders", "orders.eu"]),
+        st.sampled_from([0, 1]),
+        st.booleans(),
+        st.sampled_from([(), ("one",), ("other",), ("one", "other")]),
+        st.booleans(),
+        st.booleans(),
+        st.sampled_from(["a", "b"]),
+    ),
+    min_size=2,
+    max_size=8,
+)
+
+
+@given(ENVELOPES)
+def test_envelope_is_written_and_read_as_if_it_were_the_first(drawn: list[tuple[Any, ...]]) -> None:
+    """What is kept from one to the next changes nothing."""
+    for address, queue, count, was_acquired, path, is_shared, durable, body in drawn:
+        message = plain_message("orders", MessageView(body=body))
+        message.durable = durable
+        written = encode_envelope(Envelope(message, address, queue, count, was_acquired, path, is_shared))
+        read = decode_envelope(written, {PLAIN_FORMAT.name: PLAIN_FORMAT})
+
+        around = (read.address, read.queue, read.delivery_count, read.was_acquired, read.path, read.is_shared)
+        assert around == (address, queue, count, was_acquired, path, is_shared)
+        assert (read.message.durable, read.message.view.body) == (durable, body)
 
 
 @given(st.binary(max_size=120))
