@@ -130,8 +130,10 @@ class Newcomers:
 
     def flushed(self) -> None:
         """Ask the peers that know of the subscriptions by now."""
-        board = self._mesh.domain.dispatcher.announcements
         self._current = None
+        if not self._questions and not self._comparing:
+            return
+        board = self._mesh.domain.dispatcher.announcements
         for question in self._questions.values():
             if board.fresh is question.announcement:
                 board.fresh = None
