@@ -5,7 +5,9 @@ Durable messages of 100 bytes; every one is checked to come out once and in orde
 10,000 and at the full depth, in the same way: so many messages in, so many out, several times. CPU seconds are those
 of both threads.
 
-    python depth.py [--messages 10000000] [--folder FOLDER]
+The store has a write-ahead log in front of it, as a broker has; with `--no-log` each commit is one of LMDB.
+
+    python depth.py [--messages 10000000] [--folder FOLDER] [--no-log]
 """
 
 import argparse
@@ -33,6 +35,7 @@ from artemis_py.core.settings.broker_settings import DEFAULT_BROKER_SETTINGS, Br
 from artemis_py.core.settings.queue_config import QueueConfig
 from artemis_py.core.settings.repository import SettingsRepository
 from artemis_py.store.lmdb import LmdbStore
+from artemis_py.store.log_start import LogSettings
 from artemis_py.store.recovery import recover
 from artemis_py.store.scratch import ScratchStore
 from artemis_py.transport.worker import Worker
@@ -64,9 +67,11 @@ class Taker(Sink):
 class Run:
     """One life of a broker's core on the folder."""
 
-    def __init__(self, folder: Path, options: BrokerSettings = DEFAULT_BROKER_SETTINGS) -> None:
+    def __init__(
+        self, folder: Path, log: LogSettings | None, options: BrokerSettings = DEFAULT_BROKER_SETTINGS
+    ) -> None:
         start = time.perf_counter()
-        self.store = LmdbStore(folder)
+        self.store = LmdbStore(folder, log=log)
         self.scratch = ScratchStore(folder)
         settings = SettingsRepository(MatchHierarchy(WildcardSyntax()), options)
         self.domain = Domain(settings, Dispatcher(self.store, self.scratch, options), options)
@@ -75,7 +80,8 @@ class Run:
         self.start_s = time.perf_counter() - start
         loop = asyncio.get_running_loop()
         self.worker = Worker(loop, lambda: None)
-        self.store.start(loop, self.worker, self._fail, self.domain.dispatcher.stored)
+        self.folding_worker = Worker(loop, lambda: None)
+        self.store.start(loop, self.worker, self._fail, self.domain.dispatcher.stored, self.folding_worker)
         if "q" not in self.domain.queues:
             self.domain.create_address("q", frozenset((RoutingType.ANYCAST,)))
             self.domain.create_queue(QueueConfig(name="q", address="q", routing_type=RoutingType.ANYCAST))
@@ -87,6 +93,7 @@ class Run:
     def stop(self) -> None:
         """In good order."""
         self.worker.stop()
+        self.folding_worker.stop()
         self.store.close(list(self.domain.queues.values()))
         self.scratch.close()
 
@@ -172,11 +179,11 @@ async def rates(run: Run, first: int, last: int, count: int) -> tuple[dict[str, 
     return {name: round(ROUNDS * count / seconds) for name, seconds in spent.items()}, first, last
 
 
-async def measure(folder: Path, messages: int) -> dict[str, object]:
+async def measure(folder: Path, messages: int, log: LogSettings | None) -> dict[str, object]:
     """Everything."""
     watch = Watch()
     watching = asyncio.create_task(watch.run())
-    run = Run(folder)
+    run = Run(folder, log)
     count = min(20_000, messages // 50)
     await run.fill(0, SHALLOW)
     await rates(run, 0, SHALLOW, 1000)
@@ -189,7 +196,7 @@ async def measure(folder: Path, messages: int) -> dict[str, object]:
     depth = run.queue.message_count
     full_mib = watch.highest_mib
     run.stop()
-    again = Run(folder)
+    again = Run(folder, log)
     if again.queue.message_count != depth:
         raise AssertionError(f"{again.queue.message_count} messages came back of {depth}")
     start = time.perf_counter()
@@ -200,6 +207,7 @@ async def measure(folder: Path, messages: int) -> dict[str, object]:
     again.stop()
     watching.cancel()
     return {
+        "log": log is not None,
         "messages": depth,
         "rate_at_10000": shallow,
         "rate_at_depth": deep,
@@ -212,15 +220,21 @@ async def measure(folder: Path, messages: int) -> dict[str, object]:
     }
 
 
+def add_log_option(parser: argparse.ArgumentParser) -> None:
+    """Add `--no-log`; the option `log` is then None, and otherwise the settings that a broker has by default."""
+    parser.add_argument("--no-log", dest="log", action="store_const", const=None, default=LogSettings())
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--messages", type=int, default=10_000_000)
     parser.add_argument("--folder", type=Path, help="where the store is made; a temporary folder")
+    add_log_option(parser)
     arguments = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="depth-", dir=arguments.folder))
     try:
-        print(json.dumps(asyncio.run(measure(folder, arguments.messages)), indent=2))
+        print(json.dumps(asyncio.run(measure(folder, arguments.messages, arguments.log)), indent=2))
     finally:
         shutil.rmtree(folder)
 

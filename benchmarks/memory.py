@@ -5,9 +5,10 @@
     scheduled   messages for tomorrow, in no order
     idle        queues that nobody reads, ten messages in each (a hundredth of --messages is their number)
 
-Each in a process of its own, with a limit of 64 MiB for messages (`global-max-size`).
+Each in a process of its own, with a limit of 64 MiB for messages (`global-max-size`), and with a write-ahead log in
+front of the store, as a broker has, unless `--no-log` says otherwise.
 
-    python memory.py [--messages 1000000] [--scenario unsettled]
+    python memory.py [--messages 1000000] [--scenario unsettled] [--no-log]
 """
 
 import argparse
@@ -22,7 +23,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Final
 
-from depth import Run, Watch, blocks, rss_mib
+from depth import Run, Watch, add_log_option, blocks, rss_mib
 
 from artemis_py.core.messages.builtin_format import PLAIN_FORMAT
 from artemis_py.core.messages.message import Message
@@ -32,6 +33,7 @@ from artemis_py.core.queues.consumer import Consumer, ConsumerOptions, Sink
 from artemis_py.core.queues.reference import Reference
 from artemis_py.core.settings.broker_settings import BrokerSettings
 from artemis_py.core.settings.queue_config import QueueConfig
+from artemis_py.store.log_start import LogSettings
 
 LIMIT_BYTES: Final = 64 << 20
 BODY: Final = bytes(100)
@@ -99,11 +101,11 @@ SCENARIOS: Final[dict[str, Callable[[Run, int], Awaitable[None]]]] = {
 }
 
 
-async def measure(folder: Path, scenario: str, messages: int) -> dict[str, object]:
+async def measure(folder: Path, scenario: str, messages: int, log: LogSettings | None) -> dict[str, object]:
     """One scenario."""
     watch = Watch()
     watching = asyncio.create_task(watch.run())
-    run = Run(folder, BrokerSettings(global_max_size_bytes=LIMIT_BYTES))
+    run = Run(folder, log, BrokerSettings(global_max_size_bytes=LIMIT_BYTES))
     before = rss_mib()
     await SCENARIOS[scenario](run, messages)
     await run.durable()
@@ -112,6 +114,7 @@ async def measure(folder: Path, scenario: str, messages: int) -> dict[str, objec
     run.stop()
     return {
         "scenario": scenario,
+        "log": log is not None,
         "messages": count,
         "rss_before_mib": round(before, 1),
         "rss_highest_mib": round(max(watch.highest_mib, rss_mib()), 1),
@@ -124,15 +127,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--messages", type=int, default=1_000_000)
     parser.add_argument("--scenario", choices=SCENARIOS, help="this one only")
+    add_log_option(parser)
     arguments = parser.parse_args()
     if arguments.scenario is None:
         for name in SCENARIOS:
             command = [sys.executable, __file__, "--messages", str(arguments.messages), "--scenario", name]
+            command += ["--no-log"] if arguments.log is None else []
             subprocess.run(command, check=True)
         return
     folder = Path(tempfile.mkdtemp(prefix="memory-"))
     try:
-        print(json.dumps(asyncio.run(measure(folder, arguments.scenario, arguments.messages))))
+        print(json.dumps(asyncio.run(measure(folder, arguments.scenario, arguments.messages, arguments.log))))
     finally:
         shutil.rmtree(folder)
 

@@ -21,10 +21,12 @@ def run(script: str, *arguments: str) -> dict[str, Any]:
     return found
 
 
-def test_a_deep_queue_takes_no_more_memory_and_comes_back_in_order() -> None:
+@pytest.mark.parametrize("log", [True, False])
+def test_a_deep_queue_takes_no_more_memory_and_comes_back_in_order(log: bool) -> None:
     """The script fails if a message is missing, comes twice or out of order, also across its restart."""
-    figures = run("depth.py", "--messages", "100000")
+    figures = run("depth.py", "--messages", "100000", *([] if log else ["--no-log"]))
 
+    assert figures["log"] == log
     assert figures["messages"] == 100_000
     # Python and the modules take 30 MiB; in memory these messages would be 100 MiB.
     assert figures["rss_highest_mib"] < 90
@@ -35,6 +37,7 @@ def test_memory_is_bounded(scenario: str, count: int) -> None:
     """P14; the limit for messages is 64 MiB, and what is not counted stays small."""
     figures = run("memory.py", "--messages", str(count), "--scenario", scenario)
 
+    assert figures["log"]
     assert figures["messages"] == count
     assert figures["rss_highest_mib"] - figures["rss_before_mib"] < 64 * 1.5
 
