@@ -69,7 +69,7 @@ class Batch:
         self.waiting: Final[list[Answer]] = []
         """Callbacks to run when the batch is durable, each with the one to run if that fails."""
         self.defined_bytes: int = 0
-        """Bytes of the values that `merge` added to `definitions`, those that were replaced since then included."""
+        """Bytes of the values in `definitions`, those that were replaced since then included."""
         self.last_put: Reference | None = None
         self.put_bytes: int = 0
         """Bytes in memory of the messages in `puts`; a shared one counts for each reference."""
@@ -160,6 +160,12 @@ class Batch:
             )
         )
 
+    def define(self, database: bytes, key: bytes, value: bytes | None) -> None:
+        """Gather the value of a key; None deletes it."""
+        self.definitions[(database, key)] = value
+        if value is not None:
+            self.defined_bytes += len(value)
+
     def remove_unread(self, queue_id: int, handle: int, size_bytes: int, key: bytes) -> None:
         """Gather the removal of a reference that is on disk only, and was not read."""
         self.removals.append((queue_id, handle | UNREAD, 0, 0, size_bytes, True, key, None))
@@ -188,10 +194,8 @@ class Batch:
         self.last_put = later.last_put or self.last_put
         self.sources.update(later.sources)
         self.updates.update(later.updates)
-        for value in later.definitions.values():
-            if value is not None:
-                self.defined_bytes += len(value)
         self.definitions.update(later.definitions)
+        self.defined_bytes += later.defined_bytes
         self.bodies.update(later.bodies)
         self.drops.extend(later.drops)
         # Nobody removes what was moved before this batch is written: it cannot be read until then.

@@ -90,6 +90,10 @@ class Folding:
             return True
         return self._log_bytes + self._folding_bytes >= WAIT_FACTOR * self._settings.max_bytes
 
+    def is_large(self, batch: Batch) -> bool:
+        """Tell whether a batch must not wait for more: its records alone are enough for a fold."""
+        return batch.defined_bytes >= FOLD_RECORD_BYTES
+
     @property
     def has_work(self) -> bool:
         """Whether there is anything to fold."""

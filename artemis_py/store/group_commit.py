@@ -9,10 +9,10 @@ A batch is cut in a callback of its own on the loop: between other callbacks, ne
 
 With a log (`folding`), a commit appends to it. That is so quick that a batch would be cut too early: most messages
 would be written just before they are consumed, and each connection would be answered more often than it has to be. So
-the batch is looked at: a small one is committed at once, a larger one when nothing was added since the last look, or
-after a number of looks. Looks are counted and not the time, because a message is consumed after some iterations of the
-loop, however long they are. If the disk is quick and the record small, the loop waits for the sync itself, which costs
-less than waking another thread twice.
+the batch is looked at: a small one is committed at once, a larger one when nothing was added since the last look, after
+a number of looks, or when its records are enough for a fold. Looks are counted and not the time, because a message is
+consumed after some iterations of the loop, however long they are. If the disk is quick and the record small, the loop
+waits for the sync itself, which costs less than waking another thread twice.
 
 `lmdb` says what the changes are. This module decides when they are committed. A store has these states:
 
@@ -267,8 +267,14 @@ class GroupCommit(Gathering):
         run, folding = self._run, self._folding
         if run is None or folding is None or not self._is_urgent or self._is_due:
             return
-        changes = self._gathering.changes
-        if changes <= SMALL_CHANGES or changes == self._changes_seen or self._looks >= folding.most_looks:
+        batch = self._gathering
+        changes = batch.changes
+        if (
+            changes <= SMALL_CHANGES
+            or changes == self._changes_seen
+            or self._looks >= folding.most_looks
+            or folding.is_large(batch)
+        ):
             self._is_due = True
             self._commit()
             return

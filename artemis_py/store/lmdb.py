@@ -323,6 +323,6 @@ class LmdbStore(GroupCommit):
     def _define(self, database: bytes, key: bytes, value: bytes | None) -> None:
         """Gather a definition; one made before the start comes from the store and need not be stored again."""
         if self.failure is None and self._run is not None:
-            self._gathering.definitions[(database, key)] = value
+            self._gathering.define(database, key, value)
             if not self._is_planned:
                 self._plan()

@@ -18,6 +18,7 @@ from artemis_py.store import folding, log_start, schema
 from artemis_py.store.batch import Batch
 from artemis_py.store.batch_record import LONG_BYTES, encode_batch
 from artemis_py.store.environment import Environment
+from artemis_py.store.folding import FOLD_RECORD_BYTES
 from artemis_py.store.group_commit import LOOK_S, SMALL_CHANGES, UNHURRIED_S
 from artemis_py.store.log_start import LogSettings
 from artemis_py.storetools.check import check_folder
@@ -257,6 +258,25 @@ def test_a_large_batch_is_appended_when_nothing_is_added(tmp_path: Path, monkeyp
         looks.pop()()
 
         assert (before, len(world.hands.jobs), looks) == (0, 1, [])
+
+
+def test_a_batch_with_many_bytes_of_records_waits_for_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A flood of retained messages would be in memory as a whole, and then in one fold, whose pages take twice that."""
+    with LogWorld(tmp_path) as world:
+        world.settle()
+        looks = looks_of(world, monkeypatch)
+        jobs = []
+        for size in (1, FOLD_RECORD_BYTES):
+            for number in range(SMALL_CHANGES + 1):
+                world.store.save_record("space", b"%d" % number, bytes(1 if number else size))
+            world.store.when_durable(lambda: None)
+            world.hands.turn()
+            jobs.append(len(world.hands.jobs))
+            if looks:
+                looks.pop()()
+                world.settle()
+
+    assert jobs == [0, 1]
 
 
 def test_a_batch_that_is_due_follows_the_one_in_flight_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
