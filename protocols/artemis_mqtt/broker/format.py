@@ -38,6 +38,10 @@ FOREIGN_FLAGS: Final = 2
 QOS_ANNOTATION: Final = "x-opt-mqtt-qos"
 RETAIN_ANNOTATION: Final = "x-opt-mqtt-retain"
 
+REPLY_TO_KIND: Final = "x-opt-jms-reply-to"
+"""Annotation that tells clients of JMS what a reply-to is."""
+TOPIC_KIND: Final = 1
+
 _JSON: Final = "application/json"
 
 GROUP_ID: Final = "JMSXGroupID"
@@ -80,6 +84,9 @@ class MqttFormat:
             view.properties.setdefault(name, value)
         view.group_id = _group_id(view)
         view.group_sequence = _group_sequence(view)
+        if view.reply_to is not None:
+            # A JMS client would send its reply to a queue of this name otherwise, where the requester does not look.
+            view.annotations[REPLY_TO_KIND] = TOPIC_KIND
         return view
 
     def lookup(self, message: Message, name: str) -> object:

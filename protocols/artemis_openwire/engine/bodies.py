@@ -42,17 +42,27 @@ def read_body(code: int, content: bytes | None, compressed: bool, max_bytes: int
 
 def inflate(code: int, content: bytes, max_bytes: int) -> bytes:
     """Decompress a body. Raises MalformedFrame if it is damaged, or larger than `max_bytes`."""
-    if code == ActiveMQBytesMessage.code:
-        # Only this kind has its uncompressed size in front.
+    wanted = max_bytes + 1
+    has_size = code == ActiveMQBytesMessage.code
+    if has_size:
+        # Only this kind has its uncompressed size in front. The Java client compresses its whole buffer, so what comes
+        # behind the size is no part of the body.
+        wanted = _I32.unpack_from(content)[0] if len(content) >= 4 else -1
         content = content[4:]
+        if wanted < 0:
+            raise MalformedFrame("a compressed body without its size")
+        if wanted > max_bytes:
+            raise MalformedFrame(f"a compressed body has more than {max_bytes} octets")
+        if wanted == 0:
+            return b""
     unpacker = zlib.decompressobj()
     try:
-        found = unpacker.decompress(content, max_bytes + 1)
+        found = unpacker.decompress(content, wanted)
     except zlib.error as error:
         raise MalformedFrame(f"a compressed body is damaged: {error}") from None
     if len(found) > max_bytes:
         raise MalformedFrame(f"a compressed body has more than {max_bytes} octets")
-    if not unpacker.eof:
+    if not unpacker.eof and (not has_size or len(found) < wanted):
         raise MalformedFrame("a compressed body is cut off")
     return found
 

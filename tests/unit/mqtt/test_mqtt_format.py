@@ -45,7 +45,8 @@ def test_a_view_has_all_properties() -> None:
         reply_to="r.s\\.t",
         correlation_id=b"\x00id",
         properties={"k": "1"},
-        annotations={"x-opt-mqtt-qos": 2, "x-opt-mqtt-retain": True},
+        # A reply-to is a topic, which clients of JMS are to know: a queue of this name would be another place.
+        annotations={"x-opt-mqtt-qos": 2, "x-opt-mqtt-retain": True, "x-opt-jms-reply-to": 1},
         body="text",
     )
 

@@ -262,6 +262,21 @@ def test_a_removed_connection_gives_back_what_was_seen() -> None:
     assert [one.redelivery_counter for one in other.dispatches()] == [1, 0]
 
 
+@pytest.mark.parametrize("kind", [3, 5, 9], ids=["redelivered", "unmatched", "unknown"])
+def test_other_kinds_of_acknowledgements_change_nothing(kind: int) -> None:
+    """openwire §14.3: a client that tries again by itself says so; others are not for clients to send."""
+    client = connected(Site())
+    client.consume(ORDERS, prefetch=1)
+    client.send(ORDERS, "1", "2")
+    (first,) = client.dispatches()
+    client.ack(first, first, kind=kind)
+    found = client.texts(), client.site.domain.queue("orders").message_count
+    client.ack(first, first)
+
+    assert found == ([], 2)
+    assert (client.texts(), client.site.domain.queue("orders").message_count) == (["2"], 1)
+
+
 def test_a_message_that_the_client_gives_up_is_a_dead_letter() -> None:
     site = Site(settings=AddressSettings(dead_letter_address="DLQ"))
     client = connected(site)

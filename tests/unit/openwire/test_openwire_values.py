@@ -148,6 +148,21 @@ def test_octets_have_their_size_in_front_when_compressed() -> None:
     assert read_body(BYTES_MESSAGE, pack(">i", 5) + zlib.compress(b"hello"), True, 100) == b"hello"
 
 
+@pytest.mark.parametrize("size", [0, 1, 5])
+def test_what_follows_the_size_of_compressed_octets_is_no_part_of_them(size: int) -> None:
+    """The Java client compresses its whole buffer, which is longer than what the application wrote."""
+    buffer = b"hello" + bytes(1 << 20)
+
+    assert read_body(BYTES_MESSAGE, pack(">i", size) + zlib.compress(buffer), True, 100) == b"hello"[:size]
+
+
+@pytest.mark.parametrize("size", [b"", b"\0\0\0", pack(">i", -1), pack(">i", 101), pack(">i", 5)])
+def test_a_size_of_compressed_octets_that_is_wrong_is_refused(size: bytes) -> None:
+    """Also one that is larger than the limit, or than what was to be compressed and is cut off."""
+    with pytest.raises(MalformedFrame, match="a compressed body"):
+        inflate(BYTES_MESSAGE, size + zlib.compress(b"hello")[:-7], 100)
+
+
 @pytest.mark.parametrize("content", [b"\0\0", b"\0\0\0\5hell", b"\0\0\0\3hell", b"\xff\xff\xff\xfehell"])
 def test_damaged_texts_are_refused(content: bytes) -> None:
     """Their length is in front of them."""
