@@ -193,13 +193,19 @@ class Dispatch(Dispatchable):
         free_bytes = dispatcher.free_unsettled_bytes
         stored_batch = dispatcher.stored_batch
         misses = 0
-        while ring:
-            consumer = ring[0]
+        # While one consumer is alone in the ring, as in nearly every queue, the ring is not asked for it each time.
+        alone = ring[0] if len(ring) == 1 else None
+        while alone is not None or ring:
+            consumer = ring[0] if alone is None else alone
+            if alone is not None and (consumer.credit <= 0 or consumer.blocked or consumer.is_closed):
+                alone = None
+                continue
             if consumer.credit <= 0 or consumer.blocked or consumer.is_closed:
                 ring.popleft().in_ring = False
                 continue
             if consumer.unsettled_bytes >= free_bytes and dispatcher.holds_back(consumer.unsettled_bytes):
                 ring.popleft().in_ring = False
+                alone = None
                 dispatcher.starve(consumer)
                 continue
             if delivered >= budget:
@@ -213,6 +219,7 @@ class Dispatch(Dispatchable):
                     return self._cut(delivered)
                 if not consumer.in_ring:
                     ring.popleft()
+                    alone = None
                     continue
             elif backlog.cold_mask:
                 reference = backlog.head()
@@ -243,7 +250,7 @@ class Dispatch(Dispatchable):
                 continue
             misses = 0
             delivered += 1
-            if len(ring) > 1 and (assignment is None or assignment.takes_turns):
+            if alone is None and len(ring) > 1 and (assignment is None or assignment.takes_turns):
                 if consumer.turns_left:
                     consumer.turns_left -= 1
                 else:
