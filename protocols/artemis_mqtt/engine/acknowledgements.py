@@ -12,7 +12,7 @@ from typing import Final
 from artemis_mqtt.engine import reasons
 from artemis_mqtt.engine.codec import read_ack
 from artemis_mqtt.engine.delivery import Delivery
-from artemis_mqtt.engine.fields import ONE_BYTE
+from artemis_mqtt.engine.fields import ONE_BYTE, write_packet_id
 from artemis_mqtt.engine.flight import RECEIVED, RELEASED, SENT, OutgoingFlight
 from artemis_mqtt.engine.handler import MessageHandler
 from artemis_mqtt.engine.packets import MQTT_3_1, MQTT_5
@@ -29,7 +29,6 @@ PUBCOMP_HEAD: Final = b"\x70\x02"
 # The same with the first octet of an identifier: with it an answer is two octet strings that exist already.
 _PUBACK_HEADS: Final = [PUBACK_HEAD + octet for octet in ONE_BYTE]
 _PUBREC_HEADS: Final = [PUBREC_HEAD + octet for octet in ONE_BYTE]
-_PUBREL_HEADS: Final = [PUBREL_HEAD + octet for octet in ONE_BYTE]
 _PUBCOMP_HEADS: Final = [PUBCOMP_HEAD + octet for octet in ONE_BYTE]
 
 _PUBACK_BYTE: Final = 0x40
@@ -140,16 +139,10 @@ class Acknowledgements:
         """Release deliveries whose PUBREC came."""
         for delivery in deliveries:
             delivery.state = RELEASED
-        outbox = self._outbox
-        if outbox.is_closed or not deliveries:
-            return
-        chunks = outbox.chunks
-        if not chunks:
-            outbox.wake()
-        for delivery in deliveries:
-            chunks.append(_PUBREL_HEADS[delivery.packet_id >> 8])
-            chunks.append(ONE_BYTE[delivery.packet_id & 0xFF])
-        outbox.size += 4 * len(deliveries)
+        # The head is the separator: an entry of the list for each packet, and one join.
+        octets = [b""]
+        octets += [write_packet_id(delivery.packet_id) for delivery in deliveries]
+        self._outbox.write(PUBREL_HEAD.join(octets))
 
     def resend_pubrels(self) -> None:
         """Send again what an earlier connection sent and the client did not answer [MQTT-4.4.0-1]."""

@@ -267,8 +267,14 @@ class MqttConnection:
                 break
             meter.work += 1
             first = data[offset]
-            body = offset + 2
             length = data[offset + 1]
+            if length == 2 and 0x40 <= first <= 0x70 and offset + 4 <= size and self.state == OPEN:
+                self.acks.read_short(first, data[offset + 2] << 8 | data[offset + 3])
+                offset += 4
+                if self.state != OPEN or self.is_halted:
+                    break
+                continue
+            body = offset + 2
             if length >= 0x80:
                 # Two octets of it are nearly as frequent as one.
                 if body < size and 0 < data[body] < 0x80:
@@ -288,8 +294,6 @@ class MqttConnection:
                 return offset
             if first & 0xF0 == 0x30 and self.state == OPEN:
                 self.reader.read(first, data, body, end)
-            elif length == 2 and 0x40 <= first <= 0x70 and self.state == OPEN:
-                self.acks.read_short(first, data[body] << 8 | data[body + 1])
             else:
                 self._read_packet(first, data, body, end)
             offset = end

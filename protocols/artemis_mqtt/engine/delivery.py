@@ -51,24 +51,43 @@ class DeliveryTable:
             return None
         return delivery
 
-    def next_free(self, packet_id: int) -> int:
-        """Return the next identifier after this one that can be used; there must be one."""
+    def add(self, delivery: Delivery, packet_id: int) -> None:
+        """Add a delivery under the next identifier after this one that can be used; there must be one."""
         places, mask = self._places, self._mask
         while True:
             packet_id = packet_id + 1 if packet_id < MAX_PACKET_ID else 1
-            if places[packet_id & mask] is None:
-                return packet_id
+            place = packet_id & mask
+            if places[place] is None:
+                break
+        places[place] = delivery
+        delivery.packet_id = packet_id
+        self._note(delivery)
 
     def put(self, delivery: Delivery) -> None:
         """Add a delivery, as the last one in the order of sending; its identifier must not be in use."""
         while self._places[delivery.packet_id & self._mask] is not None:
             self._grow()
         self._places[delivery.packet_id & self._mask] = delivery
+        self._note(delivery)
+
+    def _note(self, delivery: Delivery) -> None:
+        """Count a delivery that was put into its place, and give it its place in the order of sending."""
         self._last_number += 1
         delivery.number = self._last_number
         self.count += 1
         if 2 * self.count > self._mask and self._mask < MAX_PACKET_ID:
             self._grow()
+
+    def take(self, packet_id: int, qos: int) -> Delivery | None:
+        """Remove and return what was sent on this connection with this identifier and QoS; None if it was not."""
+        places = self._places
+        place = packet_id & self._mask
+        delivery = places[place]
+        if delivery is None or delivery.packet_id != packet_id or delivery.qos != qos or not delivery.is_counted:
+            return None
+        places[place] = None
+        self.count -= 1
+        return delivery
 
     def remove(self, delivery: Delivery) -> None:
         """Remove a delivery, which must be here."""

@@ -23,6 +23,10 @@ ONE_BYTE: Final = [bytes((value,)) for value in range(256)]
 """Fixed headers and packet identifiers are put together from these: looking them up is faster than packing."""
 
 
+# The same for packet identifiers, by their first octet, made when first used: most clients need few of them.
+_IDENTIFIERS: Final[list[list[bytes]]] = [[] for _ in range(256)]
+
+
 # -- reading ---------------------------------------------------------------------------------------------------
 
 
@@ -118,6 +122,15 @@ def write_u8(value: int) -> bytes:
 def write_u16(value: int) -> bytes:
     """Encode a Two Byte Integer."""
     return ONE_BYTE[value >> 8] + ONE_BYTE[value & 0xFF]
+
+
+def write_packet_id(packet_id: int) -> bytes:
+    """Return the two octets of a packet identifier, which nearly always exist already."""
+    made = _IDENTIFIERS[packet_id >> 8]
+    if not made:
+        first = ONE_BYTE[packet_id >> 8]
+        made += [first + second for second in ONE_BYTE]
+    return made[packet_id & 0xFF]
 
 
 def write_u32(value: int) -> bytes:

@@ -67,9 +67,9 @@ class OutgoingFlight:
             self.was_exhausted = True
             if self.quota <= 0 or self._resend or deliveries.count >= MAX_PACKET_ID:
                 return False
-        delivery.packet_id = self._last_id = deliveries.next_free(self._last_id)
+        deliveries.add(delivery, self._last_id)
+        self._last_id = delivery.packet_id
         self.quota -= 1
-        deliveries.put(delivery)
         return True
 
     def restore(self, delivery: Delivery) -> None:
@@ -129,6 +129,11 @@ class OutgoingFlight:
 
     def acknowledge(self, packet_id: int) -> Delivery | None:
         """Process a PUBACK, the end of a QoS 1 delivery; None: an unknown identifier (it may have been dropped)."""
+        delivery = self.deliveries.take(packet_id, 1)
+        if delivery is not None:
+            # Nearly always. The rest says the same, and what else there is.
+            self.quota += 1
+            return delivery
         delivery = self.deliveries.get(packet_id)
         if delivery is None:
             return None

@@ -11,7 +11,7 @@ joined once.
 
 from typing import Final
 
-from artemis_mqtt.engine.fields import ONE_BYTE, write_varint
+from artemis_mqtt.engine.fields import write_packet_id, write_varint
 from artemis_mqtt.engine.publish import PUBLISH_BYTE, alias_property, publish_start
 from artemis_py.wire.outbox import Outbox
 
@@ -115,8 +115,7 @@ class PublishWriter:
             outbox.wake()
         chunks.append(start)
         if qos:
-            chunks.append(ONE_BYTE[packet_id >> 8])
-            chunks.append(ONE_BYTE[packet_id & 0xFF])
+            chunks.append(write_packet_id(packet_id))
         if self._is_v5:
             chunks.append(block)
         chunks.append(payload)

@@ -1,5 +1,6 @@
 """The data types of MQTT, topics, and properties."""
 
+import struct
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +16,7 @@ from artemis_mqtt.engine.fields import (
     read_u16,
     read_u32,
     read_varint,
+    write_packet_id,
     write_text,
     write_varint,
 )
@@ -325,3 +327,10 @@ def test_a_user_property_may_come_more_than_once() -> None:
     properties = Properties(user_properties=(("a", "1"), ("a", "1")))
 
     assert split(properties) == (write_properties(properties), -1, 0)
+
+
+def test_packet_identifiers_in_two_octets() -> None:
+    """MQTT 5.0 §1.5.2, §2.2.1: the higher octet first, whichever identifiers were asked for before."""
+    identifiers = [0xFFFF, 1, 0x0100, 0xFF, 0x00FF, 0x1234, 1, *range(1, 0x10000)]
+
+    assert b"".join(map(write_packet_id, identifiers)) == struct.pack(f">{len(identifiers)}H", *identifiers)
