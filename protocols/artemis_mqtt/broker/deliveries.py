@@ -17,6 +17,7 @@ from artemis_mqtt.broker.format import (
     converted,
     marked,
 )
+from artemis_mqtt.broker.sent import SPARE_LIMIT, Sent, sent
 from artemis_mqtt.engine.delivery import Delivery
 from artemis_mqtt.engine.flight import SENT, OutgoingFlight
 from artemis_mqtt.engine.publish import expiry_property
@@ -48,40 +49,6 @@ BORROWED: Final = "borrowed"
 """An ANYCAST queue that other clients may consume from as well: it is not deleted."""
 
 UNLIMITED_CREDIT: Final = 1 << 60
-
-
-class Sent(Delivery):
-    """A delivery of the engine, with the message and the subscription that it is under way for."""
-
-    __slots__ = ("is_stored", "mark", "order", "reference", "subscription", "was_sent")
-
-    def __init__(
-        self,
-        reference: Reference | None,
-        subscription: "Subscription",
-        order: int,
-        qos: int,
-        packet_id: int = 0,
-        state: int = SENT,
-        is_counted: bool = True,
-    ) -> None:
-        super().__init__(packet_id, qos, state, None, is_counted)
-        self.reference: Reference | None = reference
-        """Reference to the message; None after a restart, until the queue hands it over again."""
-        self.subscription: Subscription = subscription
-        self.order: int = order
-        """Place in the order of sending, as the store keeps it."""
-        self.was_sent: bool = False
-        """Whether the client may have seen it."""
-        self.mark: str | None = None
-        """See `Consumer.mark`."""
-        self.is_stored: bool = True
-        """Whether its record, if it has one, is durable."""
-
-
-def sent(delivery: Delivery) -> Sent | None:
-    """Return a delivery of a message; None: it is only an identifier that is to be released."""
-    return delivery if isinstance(delivery, Sent) else None
 
 
 class Subscription(PassingSink):
@@ -244,6 +211,9 @@ class Outlet:
         self.claims: dict[tuple[int, int], Delivery] = handler.manager.sessions.claims
         self.waiting: deque[tuple[Subscription, Reference, int]] = deque()
         """Deliveries that found the window closed, with their QoS."""
+        self.is_queueing: bool = False
+        """Whether deliveries have to queue behind those in `waiting`."""
+        self.spare: list[Sent] = handler.manager.sessions.spare
         self.blocked: list[Subscription] = []
         self.unstored: list[Delivery] = []
         """QoS 2 deliveries that go out when their records are durable."""
@@ -273,7 +243,7 @@ class Outlet:
 
     def can_go_on(self) -> bool:
         """Tell whether another delivery of QoS 1 or 2 could go out."""
-        return self.outgoing.can_send and not self.waiting and self.engine.can_send
+        return not self.is_queueing and self.outgoing.can_send and self.engine.can_send
 
     def topic_field(self, address: str) -> bytes:
         """Return the topic of an address as it stands in a PUBLISH; empty if no client could be sent it."""
@@ -314,13 +284,19 @@ class Outlet:
                 self._take_up(earlier, reference)
                 return True
         outgoing = self.outgoing
-        if self.waiting or not outgoing.can_send:
+        if self.is_queueing or not outgoing.can_send:
+            self.is_queueing = True
             self.waiting.append((subscription, reference, qos))
             return False
         if self.engine.is_halted:
             # Its acknowledgement has to be read.
             self.handler.read_on()
-        delivery = Sent(reference, subscription, session.next_order(), qos)
+        spare = self.spare
+        if spare:
+            delivery = spare.pop()
+            delivery.renew(reference, subscription, session.next_order(), qos)
+        else:
+            delivery = Sent(reference, subscription, session.next_order(), qos)
         if subscription.consumer is not None:
             delivery.mark = subscription.consumer.mark
         outgoing.take(delivery)
@@ -357,11 +333,11 @@ class Outlet:
             field = self.topic_field_of(subscription, message)
         else:
             field = self.topic_field(message.address)
-        if field and self.writer.send(
+        if len(field) > 0 and self.writer.send(
             field,
             payload,
             delivery.qos,
-            self._retain(subscription, message, annotations),
+            annotations[0] & (RETAIN | RETAINED_COPY) != 0 and self._retain(subscription, message, annotations),
             delivery.was_sent,
             delivery.packet_id,
             self._properties(subscription, message, annotations),
@@ -371,6 +347,11 @@ class Outlet:
         # Too large for the client, or no topic: it counts as delivered [MQTT-3.1.2-25].
         self.unreadable(subscription, reference)
         self._give_up(delivery, reference, ACCEPTED)
+
+    def reuse(self, delivery: Sent) -> None:
+        """Keep a delivery that is over for another message, unless something may still refer to it."""
+        if len(self.spare) < SPARE_LIMIT and (delivery.qos == 1 or not self.stores):
+            self.spare.append(delivery)
 
     def _give_up(self, delivery: Sent, reference: Reference, outcome: int) -> None:
         """End a delivery that cannot be sent after all."""
@@ -422,10 +403,9 @@ class Outlet:
         while waiting and outgoing.can_send and engine.can_send:
             subscription, reference, qos = waiting.popleft()
             if reference.state == DELIVERING and reference.consumer is subscription.consumer:
-                later = self.waiting
-                self.waiting = deque()
+                self.is_queueing = False
                 self.send(subscription, reference, qos)
-                self.waiting = later
+        self.is_queueing = len(waiting) > 0
         self._unblock()
 
     def _unblock(self) -> None:

@@ -10,9 +10,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from artemis_mqtt.broker.deliveries import Outlet, sent
+from artemis_mqtt.broker.deliveries import Outlet
 from artemis_mqtt.broker.errors import to_reason
 from artemis_mqtt.broker.publishing import Publisher
+from artemis_mqtt.broker.sent import Sent, sent
 from artemis_mqtt.broker.session import ClientSession
 from artemis_mqtt.engine import packets, reasons
 from artemis_mqtt.engine.acknowledgements import PendingAcks
@@ -168,13 +169,18 @@ class Exchange(MessageHandler):
 
     def on_puback(self, delivery: Delivery, reason: int) -> None:
         """Settle a delivery of QoS 1: the client has it, or refuses it."""
-        self._settle(delivery, reason)
+        token = sent(delivery)
+        if token is not None:
+            self._settle(token, reason)
+            self.outlet.reuse(token)
 
     def on_pubrec(self, delivery: Delivery, reason: int) -> None:
         """Settle a delivery of QoS 2: the client has it, or refuses it."""
         session = self._session
         if reason >= 0x80:
-            self._settle(delivery, reason)
+            token = sent(delivery)
+            if token is not None:
+                self._settle(token, reason)
             session.forget_outgoing(delivery.packet_id)
             return
         session.received(delivery)
@@ -183,11 +189,13 @@ class Exchange(MessageHandler):
     def on_pubcomp(self, delivery: Delivery) -> None:
         """Forget a delivery of QoS 2."""
         self._session.forget_outgoing(delivery.packet_id)
-
-    def _settle(self, delivery: Delivery, reason: int) -> None:
         token = sent(delivery)
-        if token is not None and token.reference is not None:
-            reference = token.reference
+        if token is not None:
+            self.outlet.reuse(token)
+
+    def _settle(self, token: Sent, reason: int) -> None:
+        reference = token.reference
+        if reference is not None:
             token.reference = None
             consumer = reference.consumer
             if consumer is not None:

@@ -6,8 +6,9 @@ It lives as long as its expiry interval says, over connections and restarts of t
 
 from typing import TYPE_CHECKING, Final
 
-from artemis_mqtt.broker.deliveries import Sent, Subscription, sent
+from artemis_mqtt.broker.deliveries import Subscription
 from artemis_mqtt.broker.records import Records, SessionRecord, StoredWill, SubscriptionRecord
+from artemis_mqtt.broker.sent import Sent, sent
 from artemis_mqtt.engine.delivery import Delivery
 from artemis_mqtt.engine.flight import RECEIVED, RELEASED, IncomingFlight, OutgoingFlight
 from artemis_py.core.queues.consumer import ACCEPTED

@@ -4,11 +4,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from artemis_mqtt.broker import records
-from artemis_mqtt.broker.deliveries import OWN, SHARED, Sent, Subscription, sent
+from artemis_mqtt.broker.deliveries import OWN, SHARED, Subscription
 from artemis_mqtt.broker.ownership import adopt, expiry_allowed
 from artemis_mqtt.broker.parameters import BrokerLimits
 from artemis_mqtt.broker.publishing import Publisher
 from artemis_mqtt.broker.records import StoredSession, SubscriptionRecord
+from artemis_mqtt.broker.sent import Sent, sent
 from artemis_mqtt.broker.session import NEVER, ClientSession
 from artemis_mqtt.broker.subscriptions import give_back, suspend, unsubscribe
 from artemis_mqtt.engine.delivery import Delivery
@@ -41,6 +42,9 @@ class Sessions:
         self._sessions: dict[str, ClientSession] = {}
         self._ending: dict[str, list[Subscription]] = {}
         """Subscriptions of sessions that are over, by the names of their queues."""
+        self.spare: list[Sent] = []
+        """Deliveries that are over, for other messages (`Outlet.reuse`). They refer to their last subscription, so the
+        list is emptied whenever one ends."""
         self._sharers: dict[str, set[Subscription]] = {}
         """Subscriptions of all sessions, connected or not, by the name of their shared queue."""
         self.claims: dict[tuple[int, int], Delivery] = {}
@@ -117,6 +121,7 @@ class Sessions:
     def leave(self, session: ClientSession, with_will: bool) -> None:
         """Note that the connection is over; `with_will`: it did not end as it should."""
         session.handler = None
+        self.spare.clear()
         suspend(session)
         if not with_will:
             session.will = None
@@ -232,6 +237,7 @@ class Sessions:
 
     def left(self, subscription: Subscription) -> bool:
         """Stop counting a subscription; True if no other one shares its queue."""
+        self.spare.clear()
         subscription.queue.subscriber_count -= 1
         sharers = self._sharers.get(subscription.queue.name)
         if sharers is None:
