@@ -111,10 +111,10 @@ class BrokerConfig:
     )
     write_ahead_log: bool = option(
         Kind.BOOLEAN,
-        False,
+        True,
         "Whether a commit is appended to a log, with one write and one sync, and written into the store later, many "
-        "commits at once. Most messages that are consumed soon are then never written into the store. Either value "
-        "takes over what the other one left.",
+        "commits at once. Most messages that are consumed soon are then never written into the store. If false, each "
+        "commit is written into the store at once. Either value takes over what the other one left.",
     )
     write_ahead_log_max_size_bytes: int = option(
         Kind.BYTES,

@@ -28,8 +28,8 @@ REPOSITORY: Final = Path(__file__).resolve().parents[2]
 # A log line of a level at which someone must act, or the start of a traceback.
 COMPLAINT: Final = re.compile(r"\b(ERROR|CRITICAL|Traceback)\b|^\w*(Error|Exception):", re.MULTILINE)
 
-LOG_ELEMENT: Final = "<write-ahead-log>true</write-ahead-log>" if os.environ.get("ARTEMIS_PY_TEST_LOG") == "1" else ""
-"""Part of broker.xml: with ARTEMIS_PY_TEST_LOG=1 each store has a log in front of it."""
+LOG_ELEMENT: Final = "<write-ahead-log>false</write-ahead-log>" if os.environ.get("ARTEMIS_PY_TEST_LOG") == "0" else ""
+"""Part of broker.xml: stores have a log unless ARTEMIS_PY_TEST_LOG=0 switches it off."""
 
 CONFIGURATION: Final = """<?xml version="1.0" encoding="UTF-8"?>
 <configuration xmlns="urn:activemq">

@@ -64,11 +64,12 @@ class Client:
         return read_frames(self.connection.data_to_send())
 
     def commit(self) -> list[Frame]:
-        """Finish one commit, and take what is said then."""
+        """Finish one commit, and a fold of the log if one has begun, and take what is said then."""
         if not self.world.hands.jobs:
             self.world.hands.turn()
         assert self.world.hands.jobs
-        self.world.hands.work()
+        for _ in range(len(self.world.hands.jobs)):
+            self.world.hands.work()
         return self.hear()
 
 

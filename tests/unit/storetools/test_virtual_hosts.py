@@ -93,6 +93,7 @@ def test_an_export_in_lines_has_everything_of_each_host(tmp_path: Path) -> None:
         services = world.hosts.host("red").services
         services.retained.load(PLAIN)
         assert services.retained.count == 1
+        world.stop()
     assert statistics(tmp_path / "b").format == schema.HOSTS_FORMAT
 
 
