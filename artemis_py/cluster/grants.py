@@ -14,8 +14,10 @@ if TYPE_CHECKING:
 BUSY_MS: Final = 1000
 """Time after a message came for which its peer gets a share of the room, and not only a standing grant."""
 
-MAX_GRANT: Final = 1000
-"""Most messages of a queue that one peer may have on their way here: enough for a round trip at full rate."""
+MAX_GRANT: Final = 4000
+"""Most messages of a queue that one peer may have on their way here, if its consumers have credit for so many. They are
+on their way from before the commit of their claims, and a grant is told when half of the last one is used. With 1000,
+one broker waited for the other most of the time."""
 
 PACE_MS: Final = 20
 """Time between two looks at peers that have nothing to hand over, and before a grant is taken back."""

@@ -560,3 +560,17 @@ def test_node_in_between_asks_none_of_whom_it_asks_for(sim: Simulation) -> None:
     for _ in range(50):
         sim.run_for(37)
         assert [None if remote is None else remote.demand.consumers for remote in told] == [0, 1]
+
+
+def test_a_consumer_with_much_credit_is_granted_all_of_it(sim: Simulation) -> None:
+    """A commit of the origin takes milliseconds: with fewer on their way, one broker would wait for the other."""
+    sim.stalls = 0.0
+    a, b = meshed(sim, 2)
+    consumer = sim.consume(b, "q", 3_000, settle_ms=3_600_000)
+    sim.run_for(2_000)
+    send_all(sim, a, "q", 10)
+    assert sim.run_until(lambda: len(consumer.bodies) == 10)
+    sim.run_for(100)
+
+    granted = [remote.granted - remote.handed for remote in a.mesh.peers[b.mesh.node_id].remotes]
+    assert granted == [2_990]

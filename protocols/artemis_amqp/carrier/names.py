@@ -20,9 +20,10 @@ LANE_ADDRESSES: Final[Mapping[str, Lane]] = {f"$artemis.mesh.{lane.value}": lane
 
 CONTROL_CREDIT: Final = 256
 """Batches of records that may be on their way: one for each turn of the sender's loop."""
-LANE_CREDIT: Final[Mapping[Lane, int]] = {Lane.HANDOVER: 1000, Lane.COPIES: 1000, Lane.BULK: 4}
-"""Unconfirmed messages of a lane. Their bytes are limited too: before the size of messages is known, 1 MiB are 1,024 of
-them. With 512 the busier of two brokers used half of a core at 22,600 durable messages a second."""
+LANE_CREDIT: Final[Mapping[Lane, int]] = {Lane.HANDOVER: 4000, Lane.COPIES: 4000, Lane.BULK: 4}
+"""Unconfirmed messages of a lane, which wait for a commit of the taker. Their bytes are limited too: before the size of
+messages is known, 1 MiB are 1,024 of them. It is as much as one queue may be granted (`cluster.grants`): with 1000 of
+each, 29,000 durable messages went over in a second where now 41,000 do, and 43,000 others where now 70,000 do."""
 CONTROL_SIZE: Final = 4 * 1024 * 1024
 """Bytes of one batch of records."""
 
