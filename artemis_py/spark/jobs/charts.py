@@ -13,6 +13,8 @@ LABEL_WIDTH: Final = 300
 LABEL_CHARACTERS: Final = 42
 LINES_HEIGHT: Final = 260
 MARGIN: Final = 56
+LARGEST: Final = 1e300
+"""Largest number that is drawn: the distance of two of them is still a number."""
 MAX_DOTS: Final = 60
 """Dots of a line; more of them would hide it."""
 SERIES_COLOURS: Final = 8
@@ -42,7 +44,9 @@ def lines(series: Mapping[str, Sequence[tuple[float, float]]], caption: str, lab
     """Return a chart with one line per series of points (time, value); `labels` name the first and the last time.
 
     The scale includes zero: on one that begins at the smallest value, a small change looks like a large one.
+    Points that no scale has room for (NaN, infinity) are left out.
     """
+    series = {name: [point for point in one if abs(point[1]) <= LARGEST] for name, one in series.items()}
     points = [point for one in series.values() for point in one]
     if not points:
         return _nothing(caption)

@@ -30,7 +30,8 @@ WINDOWS: Final = (
 UNUSABLE: Final = "unusable"
 _TAKEN: Final = frozenset((*(part.split()[0] for part in WINDOWS.split(", ")), "span", "value", "rule", "batch"))
 _COLUMN: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
-_IS_USABLE: Final = "device IS NOT NULL AND value IS NOT NULL AND at IS NOT NULL"
+# A single NaN or infinity would be the maximum and the average of its window, and match most rules.
+_IS_USABLE: Final = "device IS NOT NULL AND value IS NOT NULL AND abs(value) < double('Infinity') AND at IS NOT NULL"
 _PROPERTY: Final = re.compile(r"[^'\\\\]+")
 _NAME: Final = re.compile(r"[\w-]+")
 _SOURCE: Final = ("address", "sequence", "enqueued_time", "creation_time", "body", "body_type", "properties")
@@ -76,7 +77,7 @@ class Measured:
     """Number of batches with messages."""
     is_interrupted: bool
     unusable: int
-    """Messages that were skipped: without device, number or time, or neither JSON nor a map."""
+    """Messages that were skipped: without device, finite number or time, or neither JSON nor a map."""
     late: int
     """Windows of a device, in one batch, for which measurements came after the watermark and were dropped."""
     windows: int

@@ -314,6 +314,14 @@ def test_the_scale_of_a_line_includes_zero(values: tuple[float, float], ends: tu
     assert (ticks[0], ticks[-1]) == ends
 
 
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf"), 1.7e308])
+def test_a_line_leaves_out_what_no_scale_has_room_for(value: float) -> None:
+    text = charts.lines({"a": [(0.0, 1.0), (1.0, value)], "b": [(2.0, value)]}, "c", ("", ""))
+
+    assert text.count("<circle") == 1
+    assert "There is nothing to show." in charts.lines({"b": [(2.0, value)]}, "c", ("", ""))
+
+
 def test_a_table_tells_numbers_from_texts() -> None:
     text = page("t", "s", [("n", "1")], [section("h", table(["a"], [[1234], ["1234"], [None]]))])
 
