@@ -8,6 +8,12 @@ from urllib.parse import unquote, urlsplit
 
 ACK_POLICIES: Final = ("eager", "engine", "none", "keep=<batches>")
 
+MOST: Final = 2**63 - 1
+"""Largest whole number of an option, which may be compared with numbers of Spark."""
+MOST_CREDIT: Final = 2**31 - 1
+MOST_S: Final = 10**9
+"""Longest duration, some 30 years: the system's calls refuse longer ones than a few hundred."""
+
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 
 
@@ -22,11 +28,14 @@ def _number(text: str, form: str) -> float:
     return value
 
 
-def _whole(text: str, form: str = "a whole number") -> int:
+def _whole(text: str, form: str = "a whole number", most: int = MOST) -> int:
     try:
-        return int(text)
+        value = int(text)
     except ValueError:
         raise ValueError(f"must be {form}") from None
+    if value > most:
+        raise ValueError(f"must be at most {most}")
+    return value
 
 
 def duration_s(text: str) -> float:
@@ -39,11 +48,20 @@ def duration_s(text: str) -> float:
     value = _number(number, "a duration such as 500ms, 10s or 2m") * factor
     if value < 0:
         raise ValueError("must not be negative")
+    if value > MOST_S:
+        raise ValueError(f"must be at most {MOST_S} seconds")
     return value
 
 
 def count(text: str) -> int:
     value = _whole(text)
+    if value < 1:
+        raise ValueError("must be 1 or more")
+    return value
+
+
+def credit(text: str) -> int:
+    value = _whole(text, most=MOST_CREDIT)
     if value < 1:
         raise ValueError("must be 1 or more")
     return value
@@ -63,15 +81,15 @@ def byte_count(text: str) -> int:
     number = text.strip().lower()
     for unit, factor in _BYTE_UNITS.items():
         if number.endswith(unit):
-            return _bytes(number.removesuffix(unit).strip()) * factor
-    return _bytes(number)
+            return _bytes(number.removesuffix(unit).strip(), factor)
+    return _bytes(number, 1)
 
 
-def _bytes(text: str) -> int:
-    value = _whole(text, "a number of bytes such as 65536, 64k or 16m")
+def _bytes(text: str, factor: int) -> int:
+    value = _whole(text, "a number of bytes such as 65536, 64k or 16m", MOST // factor)
     if value < 1:
         raise ValueError("must be 1 or more")
-    return value
+    return value * factor
 
 
 def frame_bytes(text: str) -> int:
@@ -143,7 +161,7 @@ def starting_offsets(*words: str) -> Callable[[str], str]:
 
 def timestamp_ms(text: str) -> int:
     if text.strip().isascii() and text.strip().isdecimal():
-        return int(text)
+        return _whole(text)
     try:
         time = datetime.fromisoformat(text.strip())
     except ValueError:

@@ -20,6 +20,7 @@ from artemis_py.spark.option_values import (
     ack_policy,
     byte_count,
     count,
+    credit,
     duration_s,
     flag,
     folder,
@@ -157,7 +158,7 @@ class WriteOptions:
     """Columns that become fields of the message, with payload=json; the others are the object."""
     durable: bool = True
     idempotence: str | None = None
-    """Value of the option; None: `column` if there is a column `duplicate_id`, else `epoch`."""
+    """Value of the option; None: `column` if `duplicate_id` is a field of the rows, else `epoch`."""
     job_id: str | None = None
     epoch: int | None = None
     """Number of a batch job among those of its name; None: 0 for a batch, and a stream has the number of its batch."""
@@ -218,7 +219,7 @@ _READ: Final = (
     _Option("maxTriggerDelay", "max_trigger_delay_s", duration_s),
     _Option("minPartitions", "min_partitions", not_negative),
     _Option("maxRecordsPerPartition", "max_messages_per_partition", count),
-    _Option("credit", "credit", count),
+    _Option("credit", "credit", credit),
     _Option("ack", "ack", ack_policy),
     _Option("failOnDataLoss", "fail_on_data_loss", flag),
     _Option("columns", "columns", names),
