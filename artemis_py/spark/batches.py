@@ -74,8 +74,11 @@ _RANGES: Final[dict[str, tuple[int, int, str]]] = {
     "group_sequence": (0, MAX_UINT, ""),
     "delay_ms": (0, MAX_LONG, ""),
     "scheduled_time": (0, MAX_LONG, ""),
+    # For a broker, 0 means that a message has no end.
+    "expiry_time": (1, MAX_LONG, ""),
 }
 """Smallest and largest value of columns that are numbers, and what an error adds. Times are in milliseconds."""
+_TOO_EARLY: Final = {"scheduled_time": "before 1970", "expiry_time": "not after the beginning of 1970"}
 
 
 def check_columns(schema: "StructType", options: WriteOptions) -> None:
@@ -202,8 +205,9 @@ def _values(batch: "pa.RecordBatch", name: str) -> list[Any]:
         low, high, hint = limits
         if not _is_within(column, low, high):
             row = next(index for index, value in enumerate(values) if value is not None and not low <= value <= high)
-            shown = batch.column(name)[row].as_py()
-            reason = "before 1970" if name == "scheduled_time" else f"not from {low} to {high}{hint}"
+            # As Arrow writes it, because Python has no dates before the year 1.
+            (shown,) = batch.column(name).slice(row, 1).cast(pa.string()).to_pylist()
+            reason = _TOO_EARLY.get(name, f"not from {low} to {high}{hint}")
             raise SendFailed(f"row {row} of a batch: column {name!r} is {shown}, {reason}")
     return values
 

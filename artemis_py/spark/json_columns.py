@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any, Final
 
+from artemis_py.spark.errors import SendFailed
 from artemis_py.spark.json_text import (
     BinaryWriter,
     BooleanWriter,
@@ -34,10 +35,11 @@ _SIMPLE: Final = frozenset(
         "date",
         "timestamp",
         "timestamp_ntz",
+        "void",
     )
 )
 _SIMPLE_TYPE_NAMES: Final = frozenset(("decimal", "char", "varchar"))
-_KEYS: Final = frozenset(["boolean", "tinyint", "smallint", "int", "bigint", "string", "date"])
+_KEYS: Final = frozenset(["boolean", "tinyint", "smallint", "int", "bigint", "string", "date", "void"])
 
 
 def not_json(kind: Any) -> str | None:
@@ -78,11 +80,32 @@ def writer_of(kind: "pa.DataType") -> JsonWriter:
         return FloatWriter()
     if types.is_date(kind):
         return DateWriter()
-    # What is left are whole numbers and decimals, whose text in Python is that of JSON.
+    # What is left are whole numbers and decimals, whose text in Python is that of JSON, and columns of nulls.
     return TimeWriter() if types.is_timestamp(kind) else JsonWriter()
 
 
 def row_writer(batch: "pa.RecordBatch", names: list[str]) -> RowWriter:
-    """Return the writer of a batch's rows, with these columns in the object."""
+    """Return the writer of a batch's rows, with these columns in the object. Raises SendFailed for an extreme date."""
     columns = [batch.column(name) for name in names]
-    return RowWriter(names, [writer_of(column.type) for column in columns], [column.to_pylist() for column in columns])
+    values = [_values(column, name) for column, name in zip(columns, names, strict=True)]
+    return RowWriter(names, [writer_of(column.type) for column in columns], values)
+
+
+def _values(column: Any, name: str) -> list[Any]:
+    try:
+        values: list[Any] = column.to_pylist()
+    except OverflowError:
+        row = next(row for row, value in enumerate(column) if not _is_python(value))
+        raise SendFailed(
+            f"row {row} of a batch: column {name!r} has a date or time that is not in the years 1 to 9999"
+        ) from None
+    return values
+
+
+def _is_python(value: Any) -> bool:
+    """Tell whether Python has a value like this one of Arrow: its dates begin with the year 1."""
+    try:
+        value.as_py()
+    except OverflowError:
+        return False
+    return True

@@ -14,7 +14,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
 from artemis_amqp.engine.extensions import STAGE
-from artemis_py.spark.batches import Encoder, check_columns
+from artemis_py.spark.batches import PAYLOAD_COLUMNS, Encoder, check_columns
 from artemis_py.spark.connection import Broker, Connection
 from artemis_py.spark.errors import InvalidOption, Refused, SparkError
 from artemis_py.spark.management import Management
@@ -205,8 +205,12 @@ def stream_writer(options: WriteOptions, schema: "StructType") -> StreamWriter:
 
 
 def _completed(options: WriteOptions, schema: "StructType") -> WriteOptions:
-    """Return the options, with `idempotence` set to use a column of ids if there is one. Raises InvalidOption."""
-    if options.idempotence is None and options.epoch is None and "duplicate_id" in schema.names:
+    """Return the options, with `idempotence` set to use a column of ids if there is one. Raises InvalidOption.
+
+    In an object, or in Arrow, a column of that name is one of many: its values may be repeated.
+    """
+    has_ids = "duplicate_id" in (schema.names if options.payload in PAYLOAD_COLUMNS else options.fields)
+    if options.idempotence is None and options.epoch is None and has_ids:
         options = evolve(options, idempotence="column")
     check_columns(schema, options)
     return options

@@ -17,10 +17,10 @@ from tests.spark.conftest import Reader, ask, message_count, receive, send
 pytest.importorskip("pyspark", reason="pip install 'artemis-py-broker[spark]'")
 pa = pytest.importorskip("pyarrow", reason="pip install 'artemis-py-broker[spark]'")
 
-from pyspark.sql.types import StructType  # noqa: E402
+from pyspark.sql.types import StringType, StructField, StructType  # noqa: E402
 
 from artemis_py.spark.batches import check_columns  # noqa: E402
-from artemis_py.spark.sink import BatchWriter  # noqa: E402
+from artemis_py.spark.sink import BatchWriter, _completed  # noqa: E402
 
 Write = Callable[..., None]
 
@@ -131,7 +131,8 @@ EVERY_TYPE = """
     1e10D AS h, -0.0D AS z, binary('ab') AS octets, date'2027-01-02' AS day, timestamp'2027-07-02 03:04:05.123456' AS t,
     timestamp_ntz'2027-01-02 03:04:05.9' AS ntz, map('k"', 1, 'n', null) AS m, map(1, 'x') AS by_number,
     map(true, 1) AS by_flag, map(date'2027-01-02', 1) AS by_day, 'quote " line \\n control \\u0001 /' AS text,
-    named_struct('empty', cast(null AS int)) AS hollow, array(map('k', array(1.0D))) AS deep
+    named_struct('empty', cast(null AS int)) AS hollow, array(map('k', array(1.0D))) AS deep, null AS untyped,
+    array() AS no_items, map() AS no_pairs, array(null) AS nulls, 'mine' AS duplicate_id
 """
 
 
@@ -153,6 +154,26 @@ def test_rows_are_the_json_that_spark_writes(
     found = json.loads(bytes(message.body), parse_float=Decimal)
     assert found == json.loads(wanted, parse_float=Decimal)
     assert (message.subject, message.content_type) == (None, "application/json")
+    assert not message.properties
+
+
+@pytest.mark.parametrize(
+    ("options", "idempotence"),
+    [
+        ({}, "column"),
+        ({"payload": "json"}, None),
+        ({"payload": "arrow"}, None),
+        ({"payload": "json", "fields": "duplicate_id"}, "column"),
+        ({"payload": "json", "idempotence": "column"}, "column"),
+    ],
+)
+def test_a_column_of_ids_is_one_only_as_a_field_of_the_message(
+    options: dict[str, str], idempotence: str | None
+) -> None:
+    """Rows of an object may have such a column with the same value in all of them."""
+    schema = StructType([StructField("body", StringType()), StructField("duplicate_id", StringType())])
+
+    assert _completed(write_options({"address": "a", **options}), schema).idempotence == idempotence
 
 
 def test_batches_as_arrow(broker: BrokerProcess, spark: Any, write: Write, name: str) -> None:

@@ -126,7 +126,8 @@ def test_what_amqp_has_no_symbol_for_is_refused() -> None:
         ("group_sequence", 2**32, "not from 0 to 4294967295"),
         ("group_sequence", -1, "is -1"),
         ("delay_ms", -5, "is -5"),
-        ("scheduled_time", datetime(1969, 12, 31, tzinfo=UTC), "is 1969-12-31 00:00:00+00:00, before 1970"),
+        ("scheduled_time", datetime(1969, 12, 31, tzinfo=UTC), "is 1969-12-31 00:00:00.000000Z, before 1970"),
+        ("expiry_time", datetime(1970, 1, 1, tzinfo=UTC), "00:00:00.000000Z, not after the beginning of 1970"),
     ],
 )
 def test_a_value_that_a_field_cannot_have_is_named_with_row_and_column(column: str, value: object, reason: str) -> None:
@@ -136,6 +137,33 @@ def test_a_value_that_a_field_cannot_have_is_named_with_row_and_column(column: s
 
     assert f"row 1 of a batch: column '{column}' is" in str(raised.value)
     assert reason in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [
+        (pa.date32(), [0, 3_800_000]),
+        (pa.timestamp("us", "UTC"), [0, -63_549_817_200_000_000]),
+        (pa.list_(pa.date32()), [[0], [0, 3_800_000]]),
+    ],
+)
+def test_a_date_that_no_object_can_have_is_named_with_row_and_column(kind: Any, values: list[object]) -> None:
+    """Spark has dates of the years -4712 and 294247, Python has not."""
+    raw = pa.list_(pa.int32()) if pa.types.is_list(kind) else pa.int32() if pa.types.is_date(kind) else pa.int64()
+    batch = pa.RecordBatch.from_arrays([pa.array(values, raw).cast(kind)], ["day"])
+    encoder = Encoder(write_options({"address": "a", "payload": "json"}), "w")
+
+    with pytest.raises(SendFailed, match="row 1 of a batch: column 'day' has a date or time that is not in the years"):
+        list(encoder.messages(batch))
+    assert list(encoder.messages(batch.slice(0, 1)))
+
+
+def test_a_scheduled_time_before_the_year_1_is_named() -> None:
+    times = pa.array([-63_549_817_200_000_000], pa.int64()).cast(pa.timestamp("us", "UTC"))
+    batch = pa.RecordBatch.from_arrays([pa.array(["x"]), times], ["body", "scheduled_time"])
+
+    with pytest.raises(SendFailed, match=r"is -0044-03-09 17:00:00\.000000Z, before 1970"):
+        list(Encoder(write_options({"address": "a"}), "w").messages(batch))
 
 
 def test_a_whole_message_is_sent_as_it_is() -> None:
