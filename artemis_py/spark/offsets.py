@@ -56,8 +56,10 @@ class Offset:
             before = tuple(_positions(earlier) for earlier in content.get("before", ()))
             passed = _positions(content.get("passed", {}))
             return cls(_positions(content["q"]), str(content.get("reader", "")), before, passed)
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise InvalidOffset(f"this is not an offset: {str(value)[:200]}: {error!r}") from None
+        except (ValueError, TypeError, KeyError, AttributeError):
+            raise InvalidOffset(
+                f"this is not an offset of this source: {str(value)[:200]}; one in a checkpoint has 'q' and 'v'"
+            ) from None
 
     def written(self) -> dict[str, Any]:
         """Return the offset for a checkpoint; equal offsets give equal JSON."""
