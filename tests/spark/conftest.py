@@ -56,6 +56,7 @@ def spark() -> Iterator[Any]:
                 "spark.local.dir": folder,
                 "spark.driver.bindAddress": "127.0.0.1",
                 "spark.driver.host": "127.0.0.1",
+                "spark.python.authenticate.socketTimeout": "300s",
             },
         )
         running.sparkContext.setLogLevel("ERROR")

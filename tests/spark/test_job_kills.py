@@ -31,7 +31,8 @@ pytestmark = [
     pytest.mark.timeout(1800),
 ]
 
-WAIT_S: Final = 180.0
+WAIT_S: Final = 900.0
+"""Spark takes ten seconds to start, and on a busy machine minutes."""
 POLL_INTERVAL_S: Final = 0.005
 
 

@@ -160,6 +160,8 @@ SETTINGS: Final = {
     "spark.sql.streaming.minBatchesToRetain": "100000",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
+    # Time for a worker in Python to start: on a busy machine the 15 seconds are too short.
+    "spark.python.authenticate.socketTimeout": "300s",
     # A driver lives for seconds: what it compiles well it will not use again.
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto",
 }
