@@ -10,9 +10,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+import lmdb
+
 from artemis_py.store.batch import Batch
 from artemis_py.store.environment import Environment
 from artemis_py.store.folding import Folding
+from artemis_py.store.schema import DATABASES
 from tests.core_harness import browse_all
 from tests.crash.victim import STEPS, confirm
 from tests.log_switch import SMALL_LOG
@@ -96,11 +99,23 @@ def fold_without_number() -> None:
     setattr(Environment, "try_write", write)  # noqa: B010
 
 
+def fold_without_sync() -> None:
+    """A planted fault: files of the log are used again when LMDB has what was in them, but not on the disk."""
+
+    def open_unsynced(self: Environment, map_bytes: int) -> lmdb.Environment:
+        return lmdb.open(
+            str(self.folder), map_size=map_bytes, max_dbs=len(DATABASES), readahead=False, sync=False, metasync=False
+        )
+
+    setattr(Environment, "_open", open_unsynced)  # noqa: B010
+
+
 FAULTS: Final = {
     "answer-before-sync": answer_before_sync,
     "cut-early": cut_early,
     "fold-before-append": fold_before_append,
     "fold-without-number": fold_without_number,
+    "fold-without-sync": fold_without_sync,
 }
 
 if __name__ == "__main__":

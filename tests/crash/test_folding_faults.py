@@ -112,7 +112,9 @@ def test_lost_and_torn_writes_lose_nothing_confirmed(shim: Path, tmp_path: Path)
     assert seen >= set(range(2, STEPS))
 
 
-@pytest.mark.parametrize("planted", ["answer-before-sync", "cut-early", "fold-before-append", "fold-without-number"])
+@pytest.mark.parametrize(
+    "planted", ["answer-before-sync", "cut-early", "fold-before-append", "fold-without-number", "fold-without-sync"]
+)
 def test_planted_faults_are_caught(shim: Path, tmp_path: Path, planted: str) -> None:
     """V1: each of them loses a confirmed step or writes one twice in some state."""
     found = crash_states(shim, tmp_path / "states", STATES, planted)
