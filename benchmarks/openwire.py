@@ -1,12 +1,12 @@
 """OpenWire side by side: this checkout compiled, ActiveMQ Classic and Apache Artemis, in one run.
 
-    python benchmarks/openwire.py [--brokers classic,artemis,compiled,log] [--clients lean,java] [--loads ...]
+    python benchmarks/openwire.py [--brokers classic,artemis,log,lmdb] [--clients lean,java] [--loads ...]
                                   [--rounds 3] [--seconds 2] [--builds FOLDER | --python PYTHON] [--json FILE]
 
-`compiled` commits to LMDB, `log` to a write-ahead log. Needs Java 17 and Maven, which fetches both partners. All
-brokers run through all rounds, so that Java has compiled what it needs; in each round every broker gets the same load,
-one after the other, and a ratio is formed within a round. `lean` is openwire_load.py, which costs little beside the
-broker; `java` is the genuine client (java/OpenWireLoad.java).
+`log` is this broker as it comes, `lmdb` without the write-ahead log. Needs Java 17 and Maven, which fetches both
+partners. All brokers run through all rounds, so that Java has compiled what it needs; in each round every broker gets
+the same load, one after the other, and a ratio is formed within a round. `lean` is openwire_load.py, which costs little
+beside the broker; `java` is the genuine client (java/OpenWireLoad.java).
 """
 
 import argparse
@@ -31,7 +31,7 @@ sys.path[:0] = [str(REPOSITORY)]
 from tests.interop.openwire import peers  # noqa: E402  the repository is no package
 
 PARTNERS: Final = ("classic", "artemis")
-OURS: Final = {"compiled": "false", "log": "true"}
+OURS: Final = {"log": "true", "lmdb": "false"}
 """Our brokers, and what each has for `write-ahead-log`."""
 BROKERS: Final = (*PARTNERS, *OURS)
 CLIENTS: Final = ("lean", "java")
