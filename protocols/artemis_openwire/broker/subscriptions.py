@@ -116,6 +116,12 @@ def named_queue(handler: "ClientHandler", session: Session, name: str) -> tuple[
     return consumed_address(address, handler.host.options.wildcards), queue_name
 
 
+def _is_virtual(handler: "ClientHandler", address: str, queue_name: str) -> bool:
+    """Tell whether a name without its address means this queue, too, because the address is a virtual topic."""
+    found = handler.parameters.virtual_topics.find(queue_name)
+    return found is not None and consumed_address(found.address, handler.host.options.wildcards) == address
+
+
 def _open_named(
     handler: "ClientHandler", session: Session, info: ConsumerInfo, part: ActiveMQDestination, wanted: Filter | None
 ) -> Reading:
@@ -127,7 +133,9 @@ def _open_named(
     existing = session.subscriptions.find(queue_name)
     if existing is not None and existing.address.name == address:
         routing_type = existing.routing_type
-    elif session.subscriptions.routing_types(address) == {RoutingType.MULTICAST}:
+    elif session.subscriptions.routing_types(address) == {RoutingType.MULTICAST} or _is_virtual(
+        handler, address, queue_name
+    ):
         # A queue of a topic is a queue to those that know it by this name.
         routing_type = RoutingType.MULTICAST
     # The filter of a subscription is applied by the queue. Consumers of a queue have one each.

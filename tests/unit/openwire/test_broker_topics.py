@@ -385,6 +385,17 @@ def test_the_selector_of_a_virtual_topic_is_the_consumers_or_the_queues(words: s
     assert client.texts() == left
 
 
+def test_the_queue_of_a_virtual_topic_has_a_qualified_name() -> None:
+    """Both names create the same queue, whichever comes first, and each consumer gets the name that it used."""
+    client = connected(Site(), virtualTopicConsumerWildcards="Consumer.*.>;2")
+    client.consume(queue("VT.x::Consumer.A.VT.x"), value=1)
+    client.consume(queue("Consumer.A.VT.x"), value=2)
+    client.send(topic("VT.x"), "1")
+    client.send(queue("VT.x::Consumer.A.VT.x"), "2")
+
+    assert names(client) == ["Consumer.A.VT.x 2", "VT.x::Consumer.A.VT.x 1"]
+
+
 def test_a_message_to_the_queue_of_a_virtual_topic_gets_there() -> None:
     client = connected(Site(), virtualTopicConsumerWildcards="Consumer.*.>;2")
     client.consume(queue("Consumer.A.VT.x"))
