@@ -146,9 +146,9 @@ class Dispositions:
     def _apply(self, delivery_id: Any, state: object, settled: bool) -> None:
         # Any: compiled, an int would become a new object for each look-up. No `pop`, which is a call by name.
         unsettled = self._session.unsettled
-        entry = unsettled.get(delivery_id)
-        if entry is not None:
-            link = entry[0]
+        sent = unsettled.get(delivery_id)
+        if sent is not None:
+            link = sent.link
             if settled:
                 del unsettled[delivery_id]
                 of_link = link.unsettled
@@ -156,7 +156,7 @@ class Dispositions:
                     del of_link[delivery_id]
             handler = link.handler
             if handler is not None:
-                handler.on_disposition(link, delivery_id, entry[1], state, settled)
+                handler.on_disposition(link, delivery_id, sent.token, state, settled)
 
     def _known(self, first: int, last: int) -> list[Any]:
         """Return the unsettled delivery-ids of a range, in order, perhaps among some that are settled already.

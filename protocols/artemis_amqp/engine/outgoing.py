@@ -183,7 +183,7 @@ class OutgoingDeliveries:
         entry = self._session.unsettled.pop(delivery_id, None)
         link.unsettled.pop(delivery_id, None)
         if entry is not None and link.handler is not None:
-            link.handler.on_abort(link, entry[1])
+            link.handler.on_abort(link, entry.token)
 
     def drop(self, link: SenderLink) -> None:
         """Forget the incomplete deliveries of a link that is gone."""

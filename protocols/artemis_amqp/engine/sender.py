@@ -1,7 +1,7 @@
 """A link on which we send: credit, deliveries and their delivery-tags (AMQP 1.0 §2.6.7, amqp10 §7, §8)."""
 
 from struct import Struct
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from artemis_amqp.engine import errors
 from artemis_amqp.engine.handlers import DeliverySource, SenderLinkHandler
@@ -37,6 +37,22 @@ def tag_after(number: int) -> int:
     return 0 if number & 0x80000000 else number
 
 
+class Sent:
+    """A delivery of ours that is not settled.
+
+    Not a tuple: compiled, each table that has a tuple gets a copy of it.
+    """
+
+    __slots__ = ("link", "number", "token")
+
+    def __init__(self, link: "SenderLink", token: object, number: int) -> None:
+        self.link: SenderLink = link
+        self.token: object = token
+        """What `SenderLink.send` was given."""
+        self.number: int = number
+        """Number of the delivery-tag; -1: the tag is none of ours."""
+
+
 class SenderLink(Link):
     """A link on which we send."""
 
@@ -48,7 +64,7 @@ class SenderLink(Link):
         """Properties of the link's state in the peer's last flow (AMQP 1.0 §2.7.4)."""
         self.next_tag: int = 0
         """Next delivery-tag, a number of four octets, none of which has its highest bit set: see `tag_after`."""
-        self.unsettled: dict[int, tuple[SenderLink, object, int]] = {}
+        self.unsettled: dict[int, Sent] = {}
         """Entries of the session's `unsettled` that belong to this link."""
         self.waiting_count: int = 0
         """Number of deliveries that are not begun, or begun and not complete and not streamed."""
@@ -125,7 +141,7 @@ class SenderLink(Link):
         if tag is None:
             self.next_tag = tag_after(number) if (number + 1) & 0x80 else number + 1
             if not settled:
-                session.unsettled[delivery_id] = self.unsettled[delivery_id] = (self, token, number)
+                self._keep(delivery_id, Sent(self, token, number))
             if state is None and message_format == 0 and source is None:
                 if self._send_at_once(head, body, delivery_id, number, settled):
                     return delivery_id
@@ -135,7 +151,7 @@ class SenderLink(Link):
             # A resumed delivery: no new one may get its tag while it is unsettled.
             if number >= self.next_tag:
                 self.next_tag = tag_after(number)
-            session.unsettled[delivery_id] = self.unsettled[delivery_id] = (self, token, number)
+            self._keep(delivery_id, Sent(self, token, number))
         transfer = Transfer(
             handle=self.handle,
             delivery_id=delivery_id,
@@ -147,6 +163,11 @@ class SenderLink(Link):
         )
         session.outgoing.add(self, transfer, head, body, source, source_size)
         return delivery_id
+
+    def _keep(self, key: Any, sent: Sent) -> None:
+        """Note an unsettled delivery by its delivery-id: Any, because an int would become an object for each table."""
+        self.session.unsettled[key] = sent
+        self.unsettled[key] = sent
 
     def _send_at_once(self, head: bytes, body: bytes, delivery_id: int, number: int, settled: bool) -> bool:
         """Write an ordinary delivery in one frame, without an object; False if it does not fit or has to wait."""
@@ -218,7 +239,7 @@ class SenderLink(Link):
 
     def unsettled_tokens(self) -> dict[bytes, object]:
         """Return the tokens of unsettled deliveries, by delivery-tag."""
-        return {_U32.pack(number): token for _, token, number in self.unsettled.values() if number >= 0}
+        return {_U32.pack(sent.number): sent.token for sent in self.unsettled.values() if sent.number >= 0}
 
     def flow(self) -> Flow:
         """Return our side of the link's flow state; the session completes it."""

@@ -27,7 +27,7 @@ from artemis_amqp.engine.performatives import (
     frame,
 )
 from artemis_amqp.engine.receiver import ReceiverLink
-from artemis_amqp.engine.sender import SenderLink
+from artemis_amqp.engine.sender import SenderLink, Sent
 from artemis_amqp.engine.transfer_frame import TransferFrame
 from artemis_amqp.engine.types import Symbol
 
@@ -59,8 +59,8 @@ class AmqpSession:
         self.next_delivery_id: int = 0
         self.expected_delivery_id: int = -1
         """Delivery-id of the peer's next delivery; -1 until its first."""
-        self.unsettled: dict[int, tuple[SenderLink, object, int]] = {}
-        """Our deliveries that are not settled: link, token and number of the delivery-tag, by delivery-id."""
+        self.unsettled: dict[int, Sent] = {}
+        """Our deliveries that are not settled, by delivery-id."""
         self.unsettled_in: dict[int, tuple[ReceiverLink, bytes]] = {}
         """The peer's deliveries that it will settle itself (rcv-settle-mode second)."""
         self.transfer: TransferFrame = TransferFrame()

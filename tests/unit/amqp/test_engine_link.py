@@ -850,3 +850,14 @@ def test_a_resumed_tag_does_not_come_again() -> None:
     tags = [one.delivery_tag for _, one, _ in peer.output() if isinstance(one, Transfer)]
 
     assert tags == [b"\0\0\0\x7f", b"\0\0\1\0"]
+
+
+def test_a_delivery_is_one_object_in_both_tables() -> None:
+    """Compiled, each table would get its own copy of a tuple: that is memory for each message in flight."""
+    peer = opened()
+    link = peer.attach_receiver("a", 0, credit=5)
+    link.send(b"", b"x", "a", False)
+    sent = link.unsettled[0]
+
+    assert peer.handler.sessions[0].unsettled[0] is sent
+    assert (sent.link, sent.token, sent.number) == (link, "a", 0)
