@@ -390,6 +390,32 @@ def test_commits_wait_for_a_fold_while_many_records_are_in_memory(
     assert (jobs, before, confirmed) == ([1, 1, 1], [0, 1], [0, 1, 2])
 
 
+@pytest.mark.parametrize("limit", ["FOLD_CHANGES", "FOLD_BYTES"])
+def test_commits_wait_for_a_fold_while_many_messages_are_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str
+) -> None:
+    """A quick producer is faster than LMDB: the end of the fold confirms what waits."""
+    confirmed: list[int] = []
+    with LogWorld(tmp_path) as world:
+        world.queue()
+        world.settle()
+        jobs = []
+        for number in range(4):
+            world.send("q", "one", "two")
+            if number == 0:
+                monkeypatch.setattr(folding, limit, 2 if limit == "FOLD_CHANGES" else world.store._gathering.put_bytes)
+            world.store.when_durable(partial(confirmed.append, number))
+            world.store._commit()
+            if number < 3:
+                job = world.hands.jobs.pop()
+                job[1](job[0]())
+            jobs.append(len(world.hands.jobs))
+        before = list(confirmed)
+        world.settle()
+
+    assert (jobs, before, confirmed) == ([1, 1, 1, 1], [0, 1, 2], [0, 1, 2, 3])
+
+
 def test_long_records_are_appended_from_where_they_are(tmp_path: Path) -> None:
     """A flood of retained messages is not copied once more; what is written is the same."""
     value = b"x" * LONG_BYTES
