@@ -97,7 +97,9 @@ def check_columns(schema: "StructType", options: WriteOptions) -> None:
     _check_fields(schema, options)
     if options.address is None and (options.payload == "arrow" or "address" not in types):
         or_column = "" if options.payload == "arrow" else ", or a column of that name"
-        raise InvalidOption(f"say where to send: the option address{or_column}")
+        raise InvalidOption(
+            f"say where to send: the option address{or_column} (Spark does not pass the options of CREATE TABLE)"
+        )
     if options.idempotence in ("column", "source") and options.payload == "arrow":
         raise InvalidOption(f"idempotence={options.idempotence} is for rows; with payload=arrow a message has many")
     if options.idempotence == "column" and "duplicate_id" not in types:

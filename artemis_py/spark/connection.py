@@ -6,6 +6,7 @@ message sent; ours is compiled, costs a tenth of that, and is installed with the
 """
 
 import logging
+import os
 import socket
 import ssl
 import time
@@ -112,8 +113,12 @@ def tls_context(options: ConnectionOptions) -> ssl.SSLContext:
         context = ssl.create_default_context(cafile=options.tls_ca)
         if options.tls_cert is not None:
             context.load_cert_chain(options.tls_cert, options.tls_key)
-    except (OSError, ssl.SSLError) as error:
+    except ssl.SSLError as error:
         raise InvalidOption(f"options tls.ca, tls.cert, tls.key: {error}") from None
+    except OSError as error:
+        files = [name for name in (options.tls_ca, options.tls_cert, options.tls_key) if name is not None]
+        missing = next((name for name in files if not os.path.isfile(name)), ", ".join(files))
+        raise InvalidOption(f"options tls.ca, tls.cert, tls.key: {missing}: {error.strerror}") from None
     if options.tls_verify != "hostname":
         context.check_hostname = False
     if options.tls_verify == "none":

@@ -11,8 +11,8 @@ ACK_POLICIES: Final = ("eager", "engine", "none", "keep=<batches>")
 MOST: Final = 2**63 - 1
 """Largest whole number of an option, which may be compared with numbers of Spark."""
 MOST_CREDIT: Final = 2**31 - 1
-MOST_S: Final = 10**9
-"""Longest duration, some 30 years: the system's calls refuse longer ones than a few hundred."""
+MOST_S: Final = 30 * 86_400
+"""Longest duration, 30 days: AMQP has 32 bits for the milliseconds of an idle timeout."""
 
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 
@@ -50,6 +50,13 @@ def duration_s(text: str) -> float:
         raise ValueError("must not be negative")
     if value > MOST_S:
         raise ValueError(f"must be at most {MOST_S} seconds")
+    return value
+
+
+def timeout_s(text: str) -> float:
+    value = duration_s(text)
+    if value == 0:
+        raise ValueError("must be more than 0")
     return value
 
 

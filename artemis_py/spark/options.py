@@ -29,6 +29,7 @@ from artemis_py.spark.option_values import (
     not_negative,
     rate,
     starting_offsets,
+    timeout_s,
     timestamp_ms,
     word,
 )
@@ -95,7 +96,9 @@ class ConnectionOptions:
             try:
                 return Path(self.password_file).read_text(encoding="utf-8").rstrip("\r\n")
             except OSError as error:
-                raise InvalidOption(f"option passwordFile: {error}") from None
+                raise InvalidOption(f"option passwordFile: {self.password_file}: {error.strerror}") from None
+            except ValueError:
+                raise InvalidOption(f"option passwordFile: {self.password_file} is not UTF-8") from None
         return ""
 
 
@@ -185,10 +188,10 @@ class _Option:
 
 
 _CONNECTION: Final = (
-    _Option("connectTimeout", "connect_timeout_s", duration_s),
+    _Option("connectTimeout", "connect_timeout_s", timeout_s),
     _Option("retries", "retries", not_negative),
     _Option("retryDelay", "retry_delay_s", duration_s),
-    _Option("idleTimeout", "idle_timeout_s", duration_s),
+    _Option("idleTimeout", "idle_timeout_s", timeout_s),
     _Option("amqp.maxFrameSize", "max_frame_bytes", frame_bytes),
     _Option("tls.ca", "tls_ca"),
     _Option("tls.cert", "tls_cert"),
@@ -240,7 +243,7 @@ _WRITE: Final = (
     _Option("epoch", "epoch", not_negative),
     _Option("maxInFlight", "max_in_flight", count),
     _Option("maxMessagesPerSecond", "max_messages_per_second", rate),
-    _Option("sendTimeout", "send_timeout_s", duration_s),
+    _Option("sendTimeout", "send_timeout_s", timeout_s),
     _Option("onReject", "on_reject", word(*ON_REJECT)),
     _Option("errorAddress", "error_address"),
     _Option("maxMessageBytes", "max_message_bytes", byte_count),
@@ -257,8 +260,9 @@ _NOT_OFFERED: Final[Mapping[str, str]] = {
 
 # Spark adds these to the options of a query.
 _ENGINE: Final = frozenset(("checkpointlocation", "path", "queryname"))
-# CREATE TABLE passes the properties of the table as well, and each option a second time with this prefix.
-_TABLE: Final = frozenset(("comment", "external", "is_managed_location", "location", "owner", "provider"))
+# CREATE TABLE passes the properties of the table as well, this one among them, and each option a second time with the
+# prefix.
+_PROVIDER: Final = "provider"
 _TABLE_OPTION: Final = "option."
 
 
@@ -296,9 +300,9 @@ def connection_of(given: Mapping[str, str]) -> ConnectionOptions:
 def _lowered(given: Mapping[str, str]) -> dict[str, str]:
     """Return the options under names in lower case, without what CREATE TABLE adds."""
     values = {name.lower(): value for name, value in given.items()}
-    if "provider" not in values:
+    if _PROVIDER not in values:
         return values
-    return {name: value for name, value in values.items() if name not in _TABLE and not name.startswith(_TABLE_OPTION)}
+    return {name: value for name, value in values.items() if _TABLE_OPTION + name in values}
 
 
 def _check_names(values: Mapping[str, str], table: tuple[_Option, ...], what: str) -> None:
@@ -385,6 +389,8 @@ def _server(text: str) -> Server:
 
 def _check_sink(options: WriteOptions) -> None:
     """Raise InvalidOption for options that contradict each other."""
+    if options.address == "":
+        raise InvalidOption("option address: it is empty; leave it out if the rows have a column 'address'")
     if options.epoch is not None and options.job_id is None:
         raise InvalidOption("option epoch needs the option jobId: it numbers the jobs of one name")
     if options.epoch is not None and options.idempotence not in (None, "epoch"):

@@ -1,11 +1,13 @@
 """Options of the Spark source and sink: names, values, secrets."""
 
 import re
+from pathlib import Path
 
 import pytest
 
 from artemis_py.spark import options
 from artemis_py.spark.columns import schema_text
+from artemis_py.spark.connection import tls_context
 from artemis_py.spark.errors import InvalidOption
 from artemis_py.spark.kafka_names import CONNECTION_OPTIONS, READ_OPTIONS, WRITE_OPTIONS
 from artemis_py.spark.options import read_options, write_options
@@ -36,7 +38,9 @@ def test_the_name_that_kafka_users_know_is_an_alias() -> None:
         ({**BROWSE, "credit": "9999999999"}, "option credit '9999999999': must be at most 2147483647"),
         ({**BROWSE, "minPartitions": "9" * 20}, "must be at most 9223372036854775807"),
         ({**BROWSE, "maxBytesPerTrigger": "9999999999999g"}, "must be at most 8589934591"),
-        ({**BROWSE, "idleTimeout": "1e300"}, "must be at most 1000000000 seconds"),
+        ({**BROWSE, "idleTimeout": "1e300"}, "must be at most 2592000 seconds"),
+        ({**BROWSE, "idleTimeout": "0"}, "option idleTimeout '0': must be more than 0"),
+        ({**BROWSE, "connectTimeout": "0ms"}, "option connectTimeout '0ms': must be more than 0"),
         ({**BROWSE, "startingTimestamp": "9" * 20}, "must be at most 9223372036854775807"),
         ({**BROWSE, "retryDelay": "soon"}, "option retryDelay 'soon': must be a duration such as 500ms, 10s or 2m"),
         ({**BROWSE, "retryDelay": "nan"}, "must be a duration such as"),
@@ -140,7 +144,14 @@ def test_columns_of_kafka_name_ours() -> None:
 
 
 def test_what_create_table_adds_is_no_option_of_ours() -> None:
-    added = {"provider": "amqp", "owner": "me", "comment": "c", "option.queue": "orders", "option.mode": "browse"}
+    added = {
+        "provider": "amqp",
+        "owner": "me",
+        "comment": "c",
+        "mine": "x",
+        "option.queue": "orders",
+        "option.mode": "browse",
+    }
 
     assert read_options({**BROWSE, **added}).queues == ("orders",)
     with pytest.raises(InvalidOption, match="has no option 'owner'"):
@@ -182,5 +193,19 @@ def test_a_password_is_read_where_it_is_needed(monkeypatch: pytest.MonkeyPatch) 
 
     with pytest.raises(InvalidOption, match="no variable BROKER_PASSWORD"):
         by_name.password()
-    with pytest.raises(InvalidOption, match="passwordFile"):
+    with pytest.raises(InvalidOption, match="option passwordFile: /nowhere/at/all: No such file or directory"):
         read_options({**BROWSE, "user": "u", "passwordFile": "/nowhere/at/all"}).connection.password()
+
+
+def test_a_file_of_a_login_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    (tmp_path / "octets").write_bytes(b"\xff")
+    with pytest.raises(InvalidOption, match="octets is not UTF-8"):
+        read_options({**BROWSE, "user": "u", "passwordFile": str(tmp_path / "octets")}).connection.password()
+    options = read_options({**BROWSE, "url": "amqps://a", "tls.ca": "/nowhere/at/all"}).connection
+    with pytest.raises(InvalidOption, match=r"tls\.ca, tls\.cert, tls\.key: /nowhere/at/all: No such file"):
+        tls_context(options)
+
+
+def test_an_empty_address_is_refused() -> None:
+    with pytest.raises(InvalidOption, match="option address: it is empty"):
+        write_options({"address": ""})
