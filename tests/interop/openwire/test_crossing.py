@@ -70,29 +70,33 @@ def test_messages_of_the_java_client_cross_both_ways(generation: Generation, opt
     server = MqttServer(broker.directory)
     server.port = broker.port
     url = f"tcp://127.0.0.1:{broker.port}{options}"
-    with Client(broker.url) as amqp, Paho(server, "m") as mqtt:
-        mqtt.subscribe("sent/all", 1)
-        sent = amqp_messages()
-        command = build.java("interop.Crossing", url, str(len(sent) + 3), without=BROKER_JARS)
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as java:
-            try:
-                check_amqp(amqp)
-                check_mqtt(mqtt)
-                request = amqp.receiver("requests", ("queue",)).receive()
-                assert (request.body, request.message.correlation_id) == ("request", "r-1")
-                reply_to = request.message.reply_to
-                request.accept()
-                amqp.sender(reply_to).send(Message(body="reply", correlation_id="r-1"))
-                assert java.stdout is not None
-                reply = json.loads(java.stdout.readline())
-                for message in sent:
-                    amqp.sender("crossing", ("queue",)).send(message)
-                mqtt.publish("news/today", b"\x00\xff", 1, UserProperty=("colour", "red"), CorrelationData=b"c-1")
-                mqtt.publish("news/today", "text", 1, PayloadFormatIndicator=1, ResponseTopic="replies/here")
-                mqtt.publish("VT/orders", "{}", 1, ContentType="application/json")
-                lines = [json.loads(line) for line in java.stdout]
-            finally:
-                java.kill()
+    try:
+        with Client(broker.url) as amqp, Paho(server, "m") as mqtt:
+            mqtt.subscribe("sent/all", 1)
+            sent = amqp_messages()
+            command = build.java("interop.Crossing", url, str(len(sent) + 3), without=BROKER_JARS)
+            with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as java:
+                try:
+                    check_amqp(amqp)
+                    check_mqtt(mqtt)
+                    request = amqp.receiver("requests", ("queue",)).receive()
+                    assert (request.body, request.message.correlation_id) == ("request", "r-1")
+                    reply_to = request.message.reply_to
+                    request.accept()
+                    amqp.sender(reply_to).send(Message(body="reply", correlation_id="r-1"))
+                    assert java.stdout is not None
+                    reply = json.loads(java.stdout.readline())
+                    for message in sent:
+                        amqp.sender("crossing", ("queue",)).send(message)
+                    mqtt.publish("news/today", b"\x00\xff", 1, UserProperty=("colour", "red"), CorrelationData=b"c-1")
+                    mqtt.publish("news/today", "text", 1, PayloadFormatIndicator=1, ResponseTopic="replies/here")
+                    mqtt.publish("VT/orders", "{}", 1, ContentType="application/json")
+                    lines = [json.loads(line) for line in java.stdout]
+                finally:
+                    java.kill()
+    except BaseException:
+        broker.kill()
+        raise
     broker.stop()
 
     assert reply == {"reply": "r-1 reply"}
