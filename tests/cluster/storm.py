@@ -193,6 +193,9 @@ class Storm:
             sim.consume(self.keyed.choice(sim.nodes, "drain", number), queue, 10_000)
         sim.run_until(lambda: not sim.ledger.missing() and not sim.in_flight(), 120_000)
         sim.run_for(4_000)
+        # Messages that nobody was promised may be on their way now, and a large one takes a while.
+        sim.run_until(lambda: not sim.in_flight(), 120_000)
+        sim.run_for(2_000)
         faults = list(sim.ledger.violations)
         if lost := sim.ledger.missing():
             faults.append(f"lost: {lost[:5]} and {len(lost)} in all")
