@@ -21,6 +21,7 @@ import argparse
 import json
 import os
 import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -57,7 +58,6 @@ CONFIGURATION: Final = """<?xml version="1.0" encoding="UTF-8"?>
         <default-queue-routing-type>ANYCAST</default-queue-routing-type>
       </address-setting>
     </address-settings>
-    <addresses>{addresses}</addresses>
   </core>
 </configuration>
 """
@@ -72,7 +72,15 @@ CLUSTER: Final = """<connectors>
         <static-connectors{only}>{references}</static-connectors>
       </cluster-connection>
     </cluster-connections>"""
-ADDRESS: Final = '<address name="accounts.{0}"><anycast><queue name="accounts.{0}"/></anycast></address>'
+QUEUES: Final = """<?xml version="1.0" encoding="UTF-8"?>
+<activemq-journal><bindings>
+{}
+</bindings><messages/></activemq-journal>
+"""
+QUEUE: Final = (
+    '<address-binding routing-types="ANYCAST" name="accounts.{0}" id="{0}"/>'
+    '<queue-binding address="accounts.{0}" filter-string="" name="accounts.{0}" id="{1}" routing-type="ANYCAST"/>'
+)
 
 
 def free_ports(count: int) -> list[int]:
@@ -89,8 +97,8 @@ def free_ports(count: int) -> list[int]:
 class Broker:
     """A broker process; it may be started again."""
 
-    def __init__(self, python: Path, folder: Path, port: int, peers: list[int] | None, queues: int = -1) -> None:
-        """`peers`: ports that it dials (None: it belongs to no mesh), and no others if it has a number of queues."""
+    def __init__(self, python: Path, folder: Path, port: int, peers: list[int] | None, is_alone: bool = False) -> None:
+        """`peers`: ports that it dials (None: it belongs to no mesh), and no others if `is_alone`."""
         self.python = python
         self.folder = folder
         self.port = port
@@ -102,10 +110,9 @@ class Broker:
         if peers is not None:
             connectors = "".join(f'\n      <connector name="to{n}">tcp://127.0.0.1:{n}</connector>' for n in peers)
             references = "".join(f"<connector-ref>to{n}</connector-ref>" for n in peers)
-            only = ' allow-direct-connections-only="true"' if queues >= 0 else ""
+            only = ' allow-direct-connections-only="true"' if is_alone else ""
             cluster = CLUSTER.format(port=port, connectors=connectors, references=references, only=only)
-        addresses = "\n".join(ADDRESS.format(number) for number in range(queues))
-        text = CONFIGURATION.format(name=folder.name, port=port, cluster=cluster, addresses=addresses)
+        text = CONFIGURATION.format(name=folder.name, port=port, cluster=cluster)
         (etc / "broker.xml").write_text(text, encoding="utf-8")
         for file in ("artemis-users.properties", "artemis-roles.properties"):
             (etc / file).write_text("", encoding="utf-8")
@@ -322,8 +329,15 @@ def restart(python: Path, folder: Path, queues: int) -> dict[str, Any]:
     """Two brokers with the same queues, one of which is started again."""
     ports = free_ports(2)
     relay = Relay(ports[0])
-    a = Broker(python, folder / "a", ports[0], [], queues)
-    b = Broker(python, folder / "b", ports[1], [relay.port], queues)
+    a = Broker(python, folder / "a", ports[0], [], True)
+    b = Broker(python, folder / "b", ports[1], [relay.port], True)
+    # Imported, because a configuration file has no room for so many; a store that was never started has no node id yet.
+    file = folder / "queues.xml"
+    bindings = "\n".join(QUEUE.format(2 * number + 1, 2 * number + 2) for number in range(queues))
+    file.write_text(QUEUES.format(bindings), encoding="utf-8")
+    command = [python.parent / "artemis-py", "data", "import", a.folder, file]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    shutil.copytree(a.folder / "data", b.folder / "data", dirs_exist_ok=True)
     with a:
         time.sleep(1)
         memory = resident_mib(a.pid)
