@@ -1,0 +1,139 @@
+"""What a mesh does after a fault: cases of the recovery table (C45) that have no test elsewhere."""
+
+import shutil
+
+import pytest
+
+from tests.cluster.simulation import Simulation
+from tests.cluster.test_handover import is_done, meshed, send_all
+
+
+def test_both_brokers_die_at_once(sim: Simulation) -> None:
+    """Claims and marks of both stores fit together."""
+    a, b = meshed(sim, 2)
+    sim.consume(b, "q", 100, settle_ms=300)
+    sim.run_for(1_000)
+    bodies = send_all(sim, a, "q", 100)
+    assert sim.run_until(lambda: sim.in_flight() > 0)
+    for node, is_late in ((a, False), (b, True)):
+        sim.crash(node, 500, lands=is_late)
+    assert sim.run_until(sim.is_meshed)
+    last = sim.consume(b, "q", 100)
+
+    assert sim.run_until(lambda: not sim.ledger.missing() and not sim.in_flight())
+    assert set(last.bodies) <= set(bodies)
+
+
+def test_a_peer_that_is_away_for_long_keeps_what_was_granted_and_no_more(sim: Simulation) -> None:
+    """The others are served, what is in doubt waits, and comes once when the peer is back."""
+    a, b, c = meshed(sim, 3)
+    sim.consume(b, "q", 10, settle_ms=60_000)
+    here = sim.consume(c, "q", 10)
+    sim.run_for(1_000)
+    for number in range(200):
+        sim.send(a, "q", f"m{number}")
+    assert sim.run_until(lambda: a.mesh.channels.claimed_for(b.mesh.node_id) > 0)
+    sim.crash(b, 3_600_000)
+    sim.run_for(1_800_000)
+
+    in_doubt = a.mesh.channels.claimed_for(b.mesh.node_id)
+    assert 0 < in_doubt <= 10
+    assert len(here.bodies) >= 180
+    assert sim.run_until(sim.is_meshed, 3_600_000)
+    sim.consume(b, "q", 10)
+    assert sim.run_until(lambda: not sim.ledger.missing() and not sim.in_flight())
+
+
+def test_an_origin_from_a_backup_of_its_last_run_hands_nothing_over_twice(sim: Simulation) -> None:
+    """Its number of starts fits. What was claimed in the backup is settled by marks, and a new channel begins."""
+    sim.has_slow_disks = False
+    a, b = meshed(sim, 2)
+    consumer = sim.consume(b, "q", 100)
+    sim.run_for(1_000)
+    send_all(sim, a, "q", 20)
+    assert sim.run_until(lambda: is_done(sim))
+    sim.stop(b, 5_000)
+    sim.run_for(100)
+    send_all(sim, a, "q", 5, "claimed")
+    assert sim.run_until(lambda: a.mesh.channels.claimed_for(b.mesh.node_id) == 5 and not a.jobs)
+    backup = sim.folder / "backup"
+    shutil.copytree(a.folder, backup)
+    assert sim.run_until(lambda: is_done(sim))
+    send_all(sim, a, "q", 20, "later")
+    assert sim.run_until(lambda: is_done(sim))
+    a.crash(False)
+    shutil.rmtree(a.folder)
+    shutil.copytree(backup, a.folder)
+    a.start()
+    assert sim.run_until(sim.is_meshed)
+    again = send_all(sim, a, "q", 5, "again")
+
+    assert sim.run_until(lambda: is_done(sim))
+    assert consumer.bodies[-5:] == again
+    assert len(consumer.bodies) == 50
+
+
+def test_an_origin_whose_store_fails_hands_nothing_over(sim: Simulation) -> None:
+    """What is not claimed on the disk is not sent."""
+    a, b = meshed(sim, 2)
+    consumer = sim.consume(b, "q", 100)
+    sim.run_for(1_000)
+    a.disk_fails = True
+    send_all(sim, a, "q", 20)
+    sim.run_for(10_000)
+
+    assert consumer.bodies == []
+    assert not a.mesh.peers
+    sim.ledger.crashes += 1
+    a.disk_fails = False
+    a.crash(lands=False)
+    a.start()
+    assert sim.run_until(sim.is_meshed)
+    bodies = send_all(sim, a, "q", 20, "again")
+    assert sim.run_until(lambda: len(consumer.bodies) == 20)
+    assert consumer.bodies == bodies
+
+
+def test_a_process_that_was_stopped_for_long_goes_on(sim: Simulation) -> None:
+    """Longer than `connection-ttl`. What it finds in its sockets is of a connection that is over."""
+    a, b, c = meshed(sim, 3, check_period_ms=3_000, connection_ttl_ms=10_000)
+    there = sim.consume(b, "q", 20, settle_ms=500)
+    sim.run_for(1_000)
+    send_all(sim, a, "q", 100)
+    assert sim.run_until(lambda: sim.in_flight() > 0)
+    sim.stop(b, 60_000)
+    sim.run_for(30_000)
+    assert b.mesh.node_id not in a.mesh.peers
+    sim.consume(c, "q", 20)
+    assert sim.run_until(sim.is_meshed, 120_000)
+
+    assert sim.run_until(lambda: not sim.ledger.missing() and not sim.in_flight())
+    assert there.bodies
+
+
+@pytest.mark.parametrize("hops", [1, 2])
+@pytest.mark.parametrize("jumps", ["a", "b", "both"])
+def test_a_clock_that_jumps_ahead_strands_nothing(sim: Simulation, jumps: str, hops: int) -> None:
+    """By an hour: at the origin, at the taker, or at both."""
+    a, b, c = meshed(sim, 3, max_hops=hops, ties=[(0, 1), (1, 2)] if hops > 1 else None)
+    consumer = sim.consume(c if hops > 1 else b, "q", 10)
+    sim.run_for(1_000)
+    send_all(sim, a, "q", 20, "before")
+    assert sim.run_until(lambda: is_done(sim))
+    for node in {"a": (a,), "b": (b, c), "both": (a, b, c)}[jumps]:
+        node.clock_offset_ms += 3_600_000
+        node._deadline = None
+        node.plan_turn()
+    send_all(sim, a, "q", 20, "after")
+    assert sim.run_until(lambda: is_done(sim))
+    sim.close_consumer(consumer)
+    last = sim.consume(a, "other", 10)
+    send_all(sim, c, "other", 20, "other")
+
+    assert sim.run_until(lambda: is_done(sim))
+    assert len(last.bodies) == 20
+    sim.run_for(120_000)
+    assert sim.run_until(sim.is_meshed)
+    send_all(sim, a, "q", 5, "late")
+    sim.consume(c, "q", 10)
+    assert sim.run_until(lambda: is_done(sim))
