@@ -77,6 +77,9 @@ def test_messages_of_the_java_client_cross_both_ways(generation: Generation, opt
             command = build.java("interop.Crossing", url, str(len(sent) + 3), without=BROKER_JARS)
             with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as java:
                 try:
+                    assert java.stdout is not None
+                    # However long Java takes to start: clients wait less.
+                    assert java.stdout.readline() == "sent\n"
                     check_amqp(amqp)
                     check_mqtt(mqtt)
                     request = amqp.receiver("requests", ("queue",)).receive()
@@ -84,7 +87,6 @@ def test_messages_of_the_java_client_cross_both_ways(generation: Generation, opt
                     reply_to = request.message.reply_to
                     request.accept()
                     amqp.sender(reply_to).send(Message(body="reply", correlation_id="r-1"))
-                    assert java.stdout is not None
                     reply = json.loads(java.stdout.readline())
                     for message in sent:
                         amqp.sender("crossing", ("queue",)).send(message)

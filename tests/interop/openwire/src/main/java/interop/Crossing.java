@@ -23,8 +23,8 @@ import org.apache.activemq.ActiveMQConnectionFactory;
 /**
  * The half of a conversation with clients of other protocols.
  *
- * <p>It sends a message of each kind to the queue `sent` and the topic `sent.all`, then a request to the queue
- * `requests`, and prints what comes: the reply, and messages from the queue `crossing`, the topic `news.today` and the
+ * <p>It sends a message of each kind to the queue `sent` and the topic `sent.all` and prints `sent`, then sends a request
+ * to the queue `requests`, and prints what comes: the reply, and messages from the queue `crossing`, the topic `news.today` and the
  * queue of a virtual topic. Arguments: the URL, and the number of messages.
  */
 public final class Crossing {
@@ -50,6 +50,7 @@ public final class Crossing {
         for (Message message : messages(session)) {
             producer.send(message);
         }
+        System.out.println("sent");
         System.out.println(Json.text(Map.of("reply", reply(session))));
         int left = Integer.parseInt(arguments[1]);
         while (left > 0) {
