@@ -121,6 +121,22 @@ def test_reply_to_a_chosen_name_reaches_its_client(sim: Simulation, routing_type
     assert sim.table_faults() == []
 
 
+def test_chosen_name_is_not_told_further(sim: Simulation) -> None:
+    """Two hops away it is a name like any other: OpenWire clients hear of none, and what is sent there stays there."""
+    a, b, c = meshed(sim, 3, max_hops=2, ties=[(0, 1), (1, 2)])
+    requester = Requester(a)
+    sim.run_for(2_000)
+    assert (known(sim, b), known(sim, c)) == ([NAME], [])
+    assert (seen_by_clients(b), seen_by_clients(c)) == ([NAME], [])
+    reply(b, NAME, "from its peer")
+    sim.send(c, NAME, "from farther away", durable=False)
+    sim.run_for(10_000)
+
+    assert requester.bodies == ["from its peer"]
+    assert c.queue(NAME).waiting_count == 1
+    assert sim.table_faults() == []
+
+
 def test_client_is_answered_when_peers_know_of_its_address(sim: Simulation) -> None:
     """So its request never comes before the name is known, whatever way it goes."""
     a, b = meshed(sim, 2)
