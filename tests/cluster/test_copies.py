@@ -447,6 +447,37 @@ def test_scheduled_copy_is_held_where_it_arrives(sim: Simulation, topics: Topics
     assert (early.bodies, late.bodies) == (["A:1"], [])
 
 
+def test_copy_that_expires_while_a_node_is_down_is_gone(sim: Simulation, topics: Topics) -> None:
+    """C39: once, where it waits. It is not a message of a queue that a client has, so no expiry address gets it."""
+    a, b = meshed(sim, 2, settings=AddressSettings(expiry_address="EXPIRED"))
+    for node in (a, b):
+        node.run(node.generation, partial(node.queue, "EXPIRED"))
+        node.clock_offset_ms = 0
+    topics.subscribe(b, "news", "kept")
+    sim.run_for(2_000)
+    sim.crash(b, 60_000)
+    sim.run_for(1_000)
+
+    def send() -> None:
+        message = plain_message("news", MessageView(body="A:1"))
+        message.durable = True
+        message.expires_ms = a.clock() + 5_000
+        a.session.producer("news", RoutingType.MULTICAST).send(message)
+
+    a.run(a.generation, send)
+    sim.run_for(20)
+    assert waiting(a) == 1
+    sim.run_for(10_000)
+    assert sim.run_until(sim.is_meshed, 120_000)
+    again = topics.subscribe(b, "news", "kept")
+    sim.run_for(40_000)
+
+    assert again.bodies == []
+    assert waiting(a) == 0
+    assert [each.messages_expired for each in a.domain.queues.values() if each.internal] == [1]
+    assert [node.domain.queues["EXPIRED"].message_count for node in (a, b)] == [0, 0]
+
+
 def test_scope_limits_copies_and_covers_patterns(sim: Simulation, topics: Topics) -> None:
     """C11: of a subscription to everything, only what is in scope crosses."""
     a, b = meshed(sim, 2, scope=Scope(("eu",), ("eu.secret",)))
