@@ -7,6 +7,8 @@ settled.
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
+from mypy_extensions import mypyc_attr
+
 from artemis_py.cluster.claims import OriginChannel, load_channels
 from artemis_py.cluster.events import ChannelGap
 from artemis_py.core.runtime.carrier import Lane
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from artemis_py.cluster.peer import Peer
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Channels:
     """Finds channels by their numbers, and by node and lane."""
 

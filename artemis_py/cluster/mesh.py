@@ -10,6 +10,8 @@ from struct import Struct
 from typing import Final
 from uuid import UUID
 
+from mypy_extensions import mypyc_attr
+
 from artemis_py.cluster.announcements import Announcements
 from artemis_py.cluster.arrivals import Arrivals
 from artemis_py.cluster.channels import Channels
@@ -30,6 +32,7 @@ from artemis_py.cluster.newcomers import Newcomers
 from artemis_py.cluster.nodes import KnownNodes
 from artemis_py.cluster.peer import Peer, PeerState
 from artemis_py.cluster.placement import is_covered
+from artemis_py.cluster.queue_news import QueueNews
 from artemis_py.cluster.records import SharedInstance
 from artemis_py.cluster.remote_queue import RemoteQueue
 from artemis_py.cluster.retained_topics import RetainedTopics
@@ -40,7 +43,6 @@ from artemis_py.core.messages.message import Message, MessageFormat
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.queues.storage import Storage
 from artemis_py.core.queues.watching import TurnListener
-from artemis_py.core.routing.companion import Companion
 from artemis_py.core.routing.domain import Domain
 from artemis_py.core.runtime.carrier import PeerRefused
 from artemis_py.core.runtime.timers import Timers
@@ -52,17 +54,16 @@ INCARNATION: Final = b"incarnation"
 
 PASSES: Final = 3
 """Times that changed queues are looked at in one iteration, because looking at one may change another."""
-
 LOOKS: Final = 1000
 """Queues that are looked at in one iteration: some 10 ms. After a start, or if a peer is lost, there may be many."""
-
 MAX_REPORTED: Final = 1000
 """Addresses and reasons that are remembered, so that each is reported once."""
 
 _NUMBER: Final = Struct(">Q")
 
 
-class Mesh(TurnListener, Companion):
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Mesh(TurnListener):
     """One `<cluster-connection>` of a broker."""
 
     def __init__(
@@ -75,9 +76,10 @@ class Mesh(TurnListener, Companion):
         urls: tuple[str, ...] = (),
         clients: tuple[str, ...] = (),
     ) -> None:
+        # What tests replace is not final: compiled, that would keep them from it.
         self.domain: Final = domain
-        self.config: Final = config
-        self.node_id: Final = node_id
+        self.config: ClusterConfig = config
+        self.node_id: str = node_id
         self.node_name: Final = node_name
         self.formats: Final = formats
         self.urls: Final = urls
@@ -85,9 +87,9 @@ class Mesh(TurnListener, Companion):
         """Addresses of this broker for clients, as others are told."""
         self.storage: Final[Storage] = domain.storage
         self.timers: Final[Timers] = domain.dispatcher.timers
-        self.channels: Final = Channels(self)
-        self.marks: Final = Marks(domain.storage)
-        self.arrivals: Final = Arrivals(self)
+        self.channels: Channels = Channels(self)
+        self.marks: Marks = Marks(domain.storage)
+        self.arrivals: Arrivals = Arrivals(self)
         self.peers: Final[dict[str, Peer]] = {}
         """Connections by node id, one for each node."""
         self.members: Final = Members(domain.storage, node_id)
@@ -96,7 +98,7 @@ class Mesh(TurnListener, Companion):
         self.members.is_forgotten = self.departures.is_forgotten
         self.loads: Final[dict[str, int]] = {}
         """Number of clients of each node, as it said last."""
-        self.dirty: Final[deque[LocalQueue]] = deque()
+        self.dirty: deque[LocalQueue] = deque()
         """Queues that changed in this iteration."""
         self.claiming: list[Outgoing] = []
         """Lanes that messages were claimed for in this iteration."""
@@ -104,14 +106,14 @@ class Mesh(TurnListener, Companion):
         self.taken: int = 0
         """Messages that peers have confirmed, and that were taken from peers, in this run."""
         self.interests: Final = Interests(self)
-        self.elsewhere: Final = Elsewhere(self)
+        self.elsewhere: Elsewhere = Elsewhere(self)
         self.shells: Final = Shells(self)
         self.announcements: Final = Announcements(self)
-        self.chosen_names: Final = ChosenNames(self)
-        self.temporaries: Final = Temporaries(self)
+        self.chosen_names: ChosenNames = ChosenNames(self)
+        self.temporaries: Temporaries = Temporaries(self)
         self.duplicate_ids: Final = DuplicateIds(domain)
-        self.newcomers: Final = Newcomers(self)
-        self.retained: Final = RetainedTopics(self)
+        self.newcomers: Newcomers = Newcomers(self)
+        self.retained: RetainedTopics = RetainedTopics(self)
         self.incarnation: int = 0
         self.is_ready: bool = False
         """Whether this run is in the store, so that no other run will ever be taken for it."""
@@ -146,7 +148,7 @@ class Mesh(TurnListener, Companion):
         records = dict(self.storage.load_records(NODE))
         last = records.get(INCARNATION, b"")
         self.incarnation = (_NUMBER.unpack(last)[0] if len(last) == _NUMBER.size else 0) + 1
-        self.domain.companions.append(self)
+        self.domain.companions.append(QueueNews(self))
         self.temporaries.install()
         self.domain.dispatcher.turn_listener = self
         self.shells.load()
@@ -336,7 +338,7 @@ class Mesh(TurnListener, Companion):
     # -- queues ------------------------------------------------------------------------------------------------
 
     def queue_created(self, queue: Queue) -> None:
-        """Share a queue, or tell what it wants, if it is in scope; see `Companion`."""
+        """Share a queue, or tell what it wants, if it is in scope; see `QueueNews`."""
         self.interests.add(queue)
         self._share(queue)
         local = self._locals.get(queue.name)
@@ -344,7 +346,7 @@ class Mesh(TurnListener, Companion):
             self.shells.created(queue)
 
     def queue_updated(self, queue: Queue) -> None:
-        """Tell what a queue wants now; see `Companion`."""
+        """Tell what a queue wants now; see `QueueNews`."""
         self.interests.review(queue)
         local = self._locals.get(queue.name)
         if local is not None:
@@ -362,7 +364,7 @@ class Mesh(TurnListener, Companion):
                 local.set_taker(peer, remote)
 
     def queue_removed(self, queue: Queue) -> None:
-        """Tell peers that a queue is gone; see `Companion`."""
+        """Tell peers that a queue is gone; see `QueueNews`."""
         self.interests.remove(queue)
         local = self._locals.get(queue.name)
         if local is not None and local.queue is queue:

@@ -52,7 +52,7 @@ class LateMark(Planted):
                 marks._marks.setdefault(origin, {})[channel] = number
                 marks._storage.when_durable(partial(Marks.set, marks, origin, channel, number))
 
-        self.marks = Late(domain.storage)  # type: ignore[misc]
+        self.marks = Late(domain.storage)
 
 
 class Unfenced(Planted):
@@ -127,7 +127,7 @@ class UnsettledChannel(Planted):
                         current.free(current.next - 1)
                 return super().settle(peer, marks)
 
-        self.channels = Unsettled(self)  # type: ignore[misc]
+        self.channels = Unsettled(self)
 
 
 class SilentChange(Planted):

@@ -82,7 +82,7 @@ def test_copy_of_a_data_folder_is_refused(sim: Simulation) -> None:
     nodes = sim.add_nodes(3)
     assert sim.run_until(sim.is_meshed)
     a, b, c = nodes
-    b.mesh.node_id = a.mesh.node_id  # type: ignore[misc]
+    b.mesh.node_id = a.mesh.node_id
     sim.cut(b, c)
     sim.run_for(10_000)
 
@@ -369,7 +369,7 @@ class CountedMarks(Marks):
 
 def counted(node: Node) -> CountedMarks:
     """The marks of a node."""
-    marks = node.mesh.marks = CountedMarks(node.domain.storage)  # type: ignore[misc]
+    marks = node.mesh.marks = CountedMarks(node.domain.storage)
     return marks
 
 

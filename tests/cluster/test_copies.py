@@ -638,7 +638,7 @@ def test_copy_that_only_the_sender_covers_is_discarded(sim: Simulation, topics: 
     a, b = meshed(sim, 2)
     everything = topics.subscribe(b, "#")
     sim.run_for(2_000)
-    b.mesh.config = evolve(b.mesh.config, scope=Scope(("eu",)))  # type: ignore[misc]
+    b.mesh.config = evolve(b.mesh.config, scope=Scope(("eu",)))
     for address in ("us.news", "eu.news"):
         topics.publish(a, address)
     sim.run_for(2_000)

@@ -37,7 +37,7 @@ def looks_while_local_messages_pass(node: Node) -> int:
     consumer.grant(1)
     node.domain.dispatcher.run()
     node.domain.dispatcher.run()
-    looks = node.mesh.dirty = Looks()  # type: ignore[misc]
+    looks = node.mesh.dirty = Looks()
     for _ in range(TURNS):
         node.domain.route(Message(PLAIN_FORMAT, "q", b"local"), node.domain.addresses["q"])
         consumer.grant(1)

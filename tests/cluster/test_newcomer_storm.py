@@ -176,7 +176,7 @@ def maker_of(plant: type[Newcomers]) -> MeshMaker:
     class Planted(Mesh):
         def __init__(self, *arguments: object) -> None:
             super().__init__(*arguments)  # type: ignore[arg-type]
-            self.newcomers = plant(self)  # type: ignore[misc]
+            self.newcomers = plant(self)
 
     return lambda domain, config, id, name: Planted(domain, config, id, name, FORMATS)
 

@@ -76,9 +76,9 @@ def maker_of(plant: type[ChosenNames] | type[Temporaries]) -> MeshMaker:
             super().__init__(*arguments)  # type: ignore[arg-type]
             part = plant(self)
             if isinstance(part, ChosenNames):
-                self.chosen_names = part  # type: ignore[misc]
+                self.chosen_names = part
             else:
-                self.temporaries = part  # type: ignore[misc]
+                self.temporaries = part
 
     return lambda domain, config, id, name: Planted(domain, config, id, name, FORMATS)
 

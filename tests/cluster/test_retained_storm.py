@@ -131,7 +131,7 @@ def maker_of(plant: type[RetainedTopics]) -> MeshMaker:
     class Planted(Mesh):
         def __init__(self, *arguments: object) -> None:
             super().__init__(*arguments)  # type: ignore[arg-type]
-            self.retained = plant(self)  # type: ignore[misc]
+            self.retained = plant(self)
 
     return lambda domain, config, id, name: Planted(domain, config, id, name, FORMATS)
 

@@ -28,8 +28,8 @@ class PlantedCopies(Planted):
         self, domain: Domain, config: ClusterConfig, id: str, name: str, formats: Mapping[str, MessageFormat]
     ) -> None:
         super().__init__(domain, config, id, name, formats)
-        self.arrivals = self.arrivals_class(self)  # type: ignore[misc]
-        self.elsewhere = self.elsewhere_class(self)  # type: ignore[misc]
+        self.arrivals = self.arrivals_class(self)
+        self.elsewhere = self.elsewhere_class(self)
 
 
 class RoutedCopies(PlantedCopies):
