@@ -98,7 +98,8 @@ def check_columns(schema: "StructType", options: WriteOptions) -> None:
     if options.address is None and (options.payload == "arrow" or "address" not in types):
         or_column = "" if options.payload == "arrow" else ", or a column of that name"
         raise InvalidOption(
-            f"say where to send: the option address{or_column} (Spark does not pass the options of CREATE TABLE)"
+            f"say where to send: the option address{or_column} (Spark does not pass the options of CREATE TABLE; use "
+            "INSERT INTO table WITH (url = '…', address = '…') SELECT …)"
         )
     if options.idempotence in ("column", "source") and options.payload == "arrow":
         raise InvalidOption(f"idempotence={options.idempotence} is for rows; with payload=arrow a message has many")

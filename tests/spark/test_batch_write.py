@@ -270,8 +270,15 @@ def test_a_queue_is_a_view_and_a_table_in_sql(broker: BrokerProcess, spark: Any,
         assert spark.sql(f"SELECT cast(body AS string) FROM letters WITH {again}").first() == ("x",)
         with pytest.raises(Exception, match="there are no options at all"):
             spark.sql("SELECT * FROM letters").first()
+        spark.sql(f"CREATE TABLE written (body string) USING amqp OPTIONS {where} TBLPROPERTIES ('mine' = 'x')")
+        to = f"(url = '{broker.url}', address = '{name}.written', routingType = 'anycast')"
+        spark.sql(f"INSERT INTO written WITH {to} SELECT 'y'")
+        assert message_count(broker, f"{name}.written") == 1
+        with pytest.raises(Exception, match="use INSERT INTO table WITH"):
+            spark.sql("INSERT INTO written SELECT 'y'")
     finally:
         spark.sql("DROP TABLE letters")
+        spark.sql("DROP TABLE IF EXISTS written")
 
 
 def test_a_queue_is_not_overwritten(spark: Any, write: Write, name: str) -> None:
