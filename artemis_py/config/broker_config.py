@@ -133,11 +133,16 @@ class BrokerConfig:
     journal_file_size_bytes: int = option(
         Kind.BYTES,
         10 * 1024 * 1024,
-        "Size of the files of the log. A commit that needs more gets a file of its own.",
+        "Size up to which a file of the log grows, from 64 KiB. A commit that needs more gets a file of its own.",
         name="journal-file-size",
         minimum=64 * 1024,
     )
-    journal_min_files: int = option(Kind.COUNT, 2, "Files of the log that are made at the start.", minimum=1)
+    journal_min_files: int = option(
+        Kind.COUNT,
+        0,
+        "Files of the log that are made at the start, with their full size. 0: each is made when it is needed.",
+        minimum=0,
+    )
     journal_pool_files: int = option(
         Kind.COUNT, 10, "Files of the log that stay after a peak, to be used again; -1: all."
     )

@@ -3,7 +3,7 @@
 It continues with what it finds up to the batch `last`, prints `append n` when batch n was appended, and `cut n` before
 it cuts up to n, which LMDB is then meant to have; the file `folded` beside the log has that number. If the log fails
 it prints the reason and tries to go on, which must append nothing. Files and pool are so small that the steps make,
-change, use again and delete files.
+grow, change, use again and delete files.
 """
 
 import os
@@ -17,8 +17,8 @@ from artemis_py.store.log.options import SMALLEST_FILE_BYTES, LogOptions
 from tests.crash.lost_writes import note_call
 
 STORE: Final = b"store-identifier"
-OPTIONS: Final = LogOptions(file_bytes=SMALLEST_FILE_BYTES, min_files=2, pool_files=4)
-SIZES: Final = (20_000, 30_000, 100, 61_000, 1, 45_000, 70_000, 35_000)
+OPTIONS: Final = LogOptions(file_bytes=2 * SMALLEST_FILE_BYTES, min_files=1, pool_files=4)
+SIZES: Final = (40_000, 60_000, 100, 122_000, 1, 90_000, 140_000, 70_000)
 """Sizes of the batches: some fit into a file with others, some fill one, some are too large for a common one."""
 CUT_BEHIND: Final = 4
 """How many batches LMDB is behind."""

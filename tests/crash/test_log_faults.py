@@ -10,6 +10,7 @@ import pytest
 from attrs import frozen
 
 from artemis_py.store.log.log import WriteAheadLog
+from artemis_py.store.log.reading import find_segments
 from artemis_py.store.log.segment import DAMAGED_SUFFIX
 from tests.crash.conftest import STATES
 from tests.crash.log_victim import OPTIONS, STORE, folded, payload
@@ -19,8 +20,8 @@ from tests.crash.victims import run_module
 STEPS: Final = 16
 MORE_STEPS: Final = 19
 """A second run begins where the first ended."""
-CALLS: Final = range(1, 60)
-"""All of the first run: it makes five files, uses three of them again, and deletes one."""
+CALLS: Final = range(1, 80)
+"""All of the first run: it makes files, lets them grow, uses some of them again, and deletes one."""
 FIRST_CALLS: Final = range(1, 22)
 """Of the second run: its start, and its first batches."""
 
@@ -102,9 +103,10 @@ def test_a_start_killed_at_any_call_loses_nothing(shim: Path, tmp_path: Path) ->
 def test_a_start_on_damage_killed_at_any_call_keeps_what_is_damaged(shim: Path, tmp_path: Path) -> None:
     """Batch 13 of 16 is damaged: it and the newer ones are set aside, and the log continues with another 13."""
     run_victim(tmp_path / "first", STEPS, {})
-    damaged = bytearray((tmp_path / "first" / "log" / "00000001.log").read_bytes())
-    damaged[-20_000] ^= 1
-    (tmp_path / "first" / "log" / "00000001.log").write_bytes(damaged)
+    (path,) = (each.path for each in find_segments(tmp_path / "first" / "log", STORE)[0] if each.first == 13)
+    damaged = bytearray(path.read_bytes())
+    damaged[50_000] ^= 1
+    path.write_bytes(damaged)
     ends = set()
     for at in FIRST_CALLS:
         folder = tmp_path / str(at)

@@ -7,6 +7,9 @@ Files are used again without being cleared, because a write into a block that wa
 Measured on ext4 with records of 4 KiB, from call to return of write and fdatasync: 97 us into such a file, 144 us into
 one that is only allocated (each block's state changes), 153 us at the end of a growing file. A new file is only
 allocated all the same: to fill it first would delay the start, or the batch that needs it, and it is slower once only.
+
+A file is made when a batch needs it, and doubles from 64 KiB to its full size: a broker that stores little has
+little on the disk, and one that is started for a test writes nothing ahead.
 """
 
 import errno
@@ -20,10 +23,10 @@ from threading import Lock
 from typing import Final
 
 from artemis_py.logs import named_logger
+from artemis_py.store.log.disk import allocate, clear, damaged_name, is_unused, sync_file, sync_folder, unlink
 from artemis_py.store.log.options import SMALLEST_FILE_BYTES, LogOptions
-from artemis_py.store.log.reading import Damage, LogReader, Segment, find_segments, read_content
+from artemis_py.store.log.reading import Damage, LogReader, Segment, find_segments
 from artemis_py.store.log.segment import (
-    DAMAGED_SUFFIX,
     HEADER_BYTES,
     ID_BYTES,
     RECORD_BYTES,
@@ -39,7 +42,6 @@ LOGGER: Final = named_logger(__name__)
 
 NEW_NAME: Final = "new"
 """File that is being made; it gets its name when its header is on the disk."""
-ZEROS_BYTES: Final = 1 << 20
 
 # Linux takes as many parts in one call (IOV_MAX).
 MOST_PARTS: Final = 1024
@@ -94,8 +96,8 @@ class WriteAheadLog:
         self._lock: Final = Lock()
         """Lock for the fields from here on, and `last` and `size_bytes`."""
         self._full: Final[deque[_Full]] = deque()
-        self._free: Final[deque[Path]] = deque()
-        """Files of `file_bytes` whose batches are cut."""
+        self._free: Final[deque[tuple[Path, int]]] = deque()
+        """Files of `file_bytes` at most whose batches are cut, and their sizes."""
         self._files = 0
         """Number of files, those in use and those that are free."""
         self._file = -1
@@ -122,16 +124,16 @@ class WriteAheadLog:
     def _open(self) -> None:
         if not self.folder.exists():
             self.folder.mkdir(parents=True)
-            _sync_folder(self.folder.parent)
+            sync_folder(self.folder.parent)
         (self.folder / NEW_NAME).unlink(missing_ok=True)
         self._found, unreadable = find_segments(self.folder, self._store_id)
         for path in unreadable:
-            if _is_unused(path):
+            if is_unused(path):
                 path.unlink()
             else:
                 self._unreadable.append(path)
         # What a killed process had done to the folder is durable before anything relies on it.
-        _sync_folder(self.folder)
+        sync_folder(self.folder)
         for segment in self._found:
             self._epoch = max(self._epoch, segment.header.epoch)
             self._segment_number = max(self._segment_number, segment.header.number)
@@ -167,7 +169,7 @@ class WriteAheadLog:
         if damage is not None:
             self._keep_damaged(damage)
         elif self._unreadable:
-            _sync_folder(self.folder)
+            sync_folder(self.folder)
         if self._found and self._found[-1].is_torn:
             template = "the log ends before a batch that was not written whole: file=%s offset=%d batch=%d"
             LOGGER.warning(template, self._found[-1].path, self._found[-1].end, self.last + 1)
@@ -176,13 +178,13 @@ class WriteAheadLog:
             if segment.last > after:
                 self._full.append(_Full(segment.path, segment.size, used_bytes, segment.last))
                 self.size_bytes += used_bytes
-            elif segment.size == self.options.file_bytes:
-                self._free.append(segment.path)
+            elif segment.size <= self.options.file_bytes:
+                self._free.append((segment.path, segment.size))
             else:
                 self._delete(segment.path)
         self._found = []
         while self._free and self._is_surplus():
-            self._delete(self._free.pop())
+            self._delete(self._free.pop()[0])
         self._make_ahead()
         self._is_read = True
         if self.last > after:
@@ -192,7 +194,7 @@ class WriteAheadLog:
         """Make as many files as the options say. On a full disk the broker starts all the same, to be emptied."""
         try:
             while self._files < self.options.min_files:
-                self._free.append(self._create(self.options.file_bytes))
+                self._free.append((self._create(self.options.file_bytes), self.options.file_bytes))
         except OSError as error:
             if error.errno != errno.ENOSPC:
                 raise
@@ -223,21 +225,21 @@ class WriteAheadLog:
         for segment in rest:
             self._rename_damaged(segment.path)
             self._files -= 1
-        _sync_folder(self.folder)
+        sync_folder(self.folder)
         if damage.offset > HEADER_BYTES:
-            _clear(before[-1].path, damage.offset, before[-1].size)
+            clear(before[-1].path, damage.offset, before[-1].size)
         self._found = before
 
     def _rename_damaged(self, path: Path) -> None:
-        kept = _damaged_name(path)
+        kept = damaged_name(path)
         path.rename(kept)
         self._kept(path, kept)
 
     def _copy_damaged(self, path: Path) -> None:
         new = self.folder / NEW_NAME
         shutil.copyfile(path, new)
-        _sync_file(new)
-        kept = _damaged_name(path)
+        sync_file(new)
+        kept = damaged_name(path)
         new.rename(kept)
         self._kept(path, kept)
 
@@ -263,8 +265,8 @@ class WriteAheadLog:
             length += len(part)
         size = RECORD_BYTES + length
         try:
-            if self._end + size > self._size:
-                self._switch(size)
+            if self._end + size > self._size and not self._grow(self._end + size):
+                self._switch(HEADER_BYTES + size)
             header = self._header
             assert header is not None
             head = encode_record(header, self._seed, number, length, parts)
@@ -312,27 +314,43 @@ class WriteAheadLog:
                     raise OSError(errno.EIO, "nothing was written")
                 done += written
 
-    def _switch(self, size: int) -> None:
-        """Take another file, in which a record of `size` octets has room."""
-        path: Path | None = None
-        file_bytes = self.options.file_bytes
-        if HEADER_BYTES + size <= file_bytes:
-            with self._lock:
-                if self._free:
-                    path = self._free.popleft()
-        else:
-            file_bytes = HEADER_BYTES + size
-        if path is None:
+    def _grow(self, least_bytes: int) -> bool:
+        """Make the file that is written larger; return False if another one is to be taken instead."""
+        most_bytes = self.options.file_bytes
+        if self._size == 0 or least_bytes > most_bytes:
+            return False
+        # On a full disk there may be room for the record, and it may be the one that makes room.
+        for size in (min(max(least_bytes, 2 * self._size), most_bytes), least_bytes):
             try:
-                path = self._create(file_bytes)
+                allocate(self._file, self._size, size)
             except OSError as error:
-                least_bytes = max(HEADER_BYTES + size, SMALLEST_FILE_BYTES)
-                if error.errno != errno.ENOSPC or least_bytes >= file_bytes:
+                if error.errno != errno.ENOSPC:
                     raise
-                # There may be room for the record, and it may be the one that makes room.
-                file_bytes = least_bytes
-                path = self._create(file_bytes)
+            else:
+                with self._lock:
+                    self._size = size
+                return True
+        # A file that is used again needs no room.
+        return False
+
+    def _switch(self, least_bytes: int) -> None:
+        """Take another file, which has at least this size."""
+        path: Path | None = None
+        size = 0
+        if least_bytes <= self.options.file_bytes:
+            with self._lock:
+                path, size = self._take_free(least_bytes)
+        if path is None:
+            size = max(least_bytes, SMALLEST_FILE_BYTES)
+            path = self._create(size)
         file = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+        if size < least_bytes:
+            try:
+                allocate(file, size, least_bytes)
+            except OSError:
+                os.close(file)
+                raise
+            size = least_bytes
         self._segment_number += 1
         header = Header(self._store_id, self._writer, self._segment_number, self._epoch, os.urandom(SALT_BYTES))
         before = self._file
@@ -345,11 +363,19 @@ class WriteAheadLog:
             self._header = header
             self._file = file
             self._path = path
-            self._size = file_bytes
+            self._size = size
             self._end = HEADER_BYTES
             self._cut_end = HEADER_BYTES
         if before >= 0:
             os.close(before)
+
+    def _take_free(self, least_bytes: int) -> tuple[Path | None, int]:
+        """Return a free file and its size: one that is large enough, or else the one that is free for longest."""
+        for index, (_, size) in enumerate(self._free):
+            if size >= least_bytes:
+                self._free.rotate(-index)
+                break
+        return self._free.popleft() if self._free else (None, 0)
 
     def _create(self, size: int) -> Path:
         """Make a file that belongs to this store and is not used yet. Raises OSError."""
@@ -357,7 +383,7 @@ class WriteAheadLog:
         header = Header(self._store_id, self._writer, 0, self._epoch, bytes(SALT_BYTES))
         file = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
         try:
-            _allocate(file, size)
+            allocate(file, 0, size)
             os.pwrite(file, encode_header(header), 0)
             os.fsync(file)
         except OSError:
@@ -369,7 +395,7 @@ class WriteAheadLog:
         self._name += 1
         path = self.folder / f"{self._name:08d}{SUFFIX}"
         new.rename(path)
-        _sync_folder(self.folder)
+        sync_folder(self.folder)
         with self._lock:
             self._files += 1
         return path
@@ -387,8 +413,8 @@ class WriteAheadLog:
             while self._full and self._full[0].last <= upto:
                 full = self._full.popleft()
                 self.size_bytes -= full.used_bytes
-                if full.size == self.options.file_bytes and not self._is_surplus():
-                    self._free.append(full.path)
+                if full.size <= self.options.file_bytes and not self._is_surplus():
+                    self._free.append((full.path, full.size))
                 else:
                     self._files -= 1
                     surplus.append(full.path)
@@ -396,7 +422,7 @@ class WriteAheadLog:
                 self.size_bytes -= self._end - self._cut_end
                 self._cut_end = self._end
         for path in surplus:
-            _unlink(path)
+            unlink(path)
 
     def _is_surplus(self) -> bool:
         """Return whether there are more files than are kept."""
@@ -405,7 +431,7 @@ class WriteAheadLog:
 
     def _delete(self, path: Path) -> None:
         self._files -= 1
-        _unlink(path)
+        unlink(path)
 
     def close(self) -> None:
         """Close the file; nothing is appended any more."""
@@ -414,63 +440,3 @@ class WriteAheadLog:
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
-
-
-def _unlink(path: Path) -> None:
-    """Delete a file that is not needed; one that cannot be deleted stays, and is used or deleted later."""
-    try:
-        path.unlink()
-    except OSError as error:
-        LOGGER.warning("a file of the log cannot be deleted: file=%s reason=%s", path, error.strerror)
-
-
-def _allocate(file: int, size: int) -> None:
-    """Give a new file its size, and its blocks where the file system can do that. Raises OSError (disk full)."""
-    if hasattr(os, "posix_fallocate"):
-        try:
-            os.posix_fallocate(file, 0, size)
-            return
-        except OSError as error:
-            if error.errno not in (errno.EINVAL, errno.EOPNOTSUPP):
-                raise
-    os.ftruncate(file, size)
-
-
-def _is_unused(path: Path) -> bool:
-    """Return whether there is nothing but zeros where a file has records."""
-    content = read_content(path, False)[HEADER_BYTES:]
-    return content.count(0) == len(content)
-
-
-def _clear(path: Path, offset: int, end: int) -> None:
-    """Overwrite a part of a file with zeros, durably. Raises OSError."""
-    file = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
-    try:
-        while offset < end:
-            offset += os.pwrite(file, bytes(min(ZEROS_BYTES, end - offset)), offset)
-        os.fsync(file)
-    finally:
-        os.close(file)
-
-
-def _damaged_name(path: Path) -> Path:
-    """Return a free name under which a file is set aside."""
-    number = 1
-    kept = path.with_name(path.name + DAMAGED_SUFFIX)
-    while kept.exists():
-        number += 1
-        kept = path.with_name(f"{path.name}{DAMAGED_SUFFIX}-{number}")
-    return kept
-
-
-def _sync_file(path: Path) -> None:
-    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(file)
-    finally:
-        os.close(file)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make the names in a folder durable."""
-    _sync_file(folder)

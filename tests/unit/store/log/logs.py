@@ -8,7 +8,7 @@ from artemis_py.store.log.options import SMALLEST_FILE_BYTES, LogOptions
 from artemis_py.store.log.segment import HEADER_BYTES, RECORD_BYTES, segment_files
 
 STORE: Final = b"store-identifier"
-OPTIONS: Final = LogOptions(file_bytes=SMALLEST_FILE_BYTES)
+OPTIONS: Final = LogOptions(file_bytes=SMALLEST_FILE_BYTES, min_files=2)
 THIRD_BYTES: Final = (SMALLEST_FILE_BYTES - HEADER_BYTES) // 3 - RECORD_BYTES
 """Size of a payload of which three fill a file."""
 

@@ -4,6 +4,7 @@ import errno
 import logging
 import os
 from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -206,7 +207,7 @@ def test_files_beyond_the_pool_are_deleted(tmp_path: Path) -> None:
     """`journal-pool-files`; -1 keeps all."""
     for pool_files, kept in ((3, 3), (-1, 7), (0, 2)):
         folder = tmp_path / str(pool_files)
-        log = opened(folder, LogOptions(file_bytes=SMALLEST_FILE_BYTES, pool_files=pool_files))
+        log = opened(folder, LogOptions(file_bytes=SMALLEST_FILE_BYTES, min_files=2, pool_files=pool_files))
         list(log.read(0))
         for number in range(1, 22):
             log.append(number, [batch(number, THIRD_BYTES)])
@@ -217,14 +218,94 @@ def test_files_beyond_the_pool_are_deleted(tmp_path: Path) -> None:
         assert list(read(folder, 20, log.options)) == [21]
 
 
-def test_a_start_deletes_files_beyond_the_pool_and_of_another_size(tmp_path: Path) -> None:
+def test_a_start_deletes_files_beyond_the_pool_and_those_that_are_too_large(tmp_path: Path) -> None:
     filled(tmp_path, range(1, 22), THIRD_BYTES)
     assert len(files(tmp_path)) == 7
     read(tmp_path, 21, LogOptions(file_bytes=SMALLEST_FILE_BYTES, pool_files=4))
     assert len(files(tmp_path)) == 4
-    read(tmp_path, 21, LogOptions(file_bytes=2 * SMALLEST_FILE_BYTES, min_files=3))
+    read(tmp_path, 21, LogOptions(file_bytes=2 * SMALLEST_FILE_BYTES, min_files=6))
+    assert sorted(sizes(tmp_path)) == [SMALLEST_FILE_BYTES] * 4 + [2 * SMALLEST_FILE_BYTES] * 2
+    read(tmp_path, 21)
 
-    assert [path.stat().st_size for path in files(tmp_path)] == [2 * SMALLEST_FILE_BYTES] * 3
+    assert sizes(tmp_path) == [SMALLEST_FILE_BYTES] * 4
+
+
+def sizes(folder: Path) -> list[int]:
+    """Sizes of the files."""
+    return [path.stat().st_size for path in files(folder)]
+
+
+GROWING: Final = LogOptions(file_bytes=5 * SMALLEST_FILE_BYTES)
+
+
+def test_a_file_is_made_when_it_is_needed_and_grows(tmp_path: Path) -> None:
+    """A start makes none. Each time a record has no room the size doubles, until the next file has its turn."""
+    log = opened(tmp_path, GROWING)
+    list(log.read(0))
+    found = [sizes(tmp_path)]
+    for number in range(1, 18):
+        log.append(number, [batch(number, THIRD_BYTES)])
+        if sizes(tmp_path) != found[-1]:
+            found.append(sizes(tmp_path))
+    log.close()
+
+    grown = [[count * SMALLEST_FILE_BYTES] for count in (1, 2, 4, 5)]
+    assert found == [[], *grown, [5 * SMALLEST_FILE_BYTES, SMALLEST_FILE_BYTES]]
+    assert read(tmp_path, options=GROWING) == {number: batch(number, THIRD_BYTES) for number in range(1, 18)}
+
+
+def test_a_file_grows_for_a_large_record_and_is_used_again_as_it_is(tmp_path: Path) -> None:
+    """A small file that is free grows as well, if there is none that is large enough."""
+    log = opened(tmp_path, GROWING)
+    list(log.read(0))
+    large = 4 * SMALLEST_FILE_BYTES - HEADER_BYTES - RECORD_BYTES
+    found = []
+    for number, size in enumerate((1, large // 2, large, 1, large, large, large), 1):
+        log.append(number, [batch(number, size)])
+        found.append([each // SMALLEST_FILE_BYTES for each in sizes(tmp_path)])
+        log.cut(number)
+    log.close()
+
+    assert found == [[1], [2], [2, 4], [2, 5], [4, 5], [4, 5], [4, 5]]
+    assert read(tmp_path, 6, GROWING) == {7: batch(7, large)}
+
+
+def test_a_file_grows_as_far_as_the_disk_has_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The record may be the one that makes room. When not even that is there, a file that is free is taken."""
+    allocate = os.posix_fallocate
+    most = 2 * SMALLEST_FILE_BYTES
+
+    def nearly_full(file: int, offset: int, size: int) -> None:
+        if offset + size > most:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        allocate(file, offset, size)
+
+    log = opened(tmp_path, GROWING)
+    list(log.read(0))
+    monkeypatch.setattr(os, "posix_fallocate", nearly_full)
+    third = THIRD_BYTES + RECORD_BYTES
+    for number in range(1, 7):
+        log.append(number, [batch(number, THIRD_BYTES)])
+    assert sizes(tmp_path) == [most]
+    most += third
+    log.append(7, [batch(7, THIRD_BYTES)])
+    log.append(8, [batch(8, THIRD_BYTES)])
+    assert sizes(tmp_path) == [HEADER_BYTES + 7 * third, SMALLEST_FILE_BYTES]
+    most = 0
+    log.cut(7)
+    log.append(9, [batch(9, THIRD_BYTES)])
+    log.append(10, [batch(10, THIRD_BYTES)])
+    log.append(11, [batch(11, THIRD_BYTES)])
+    assert len(sizes(tmp_path)) == 2
+    log.cut(10)
+    for number in range(12, 18):
+        log.append(number, [batch(number, THIRD_BYTES)])
+    with pytest.raises(OSError, match="No space left"):
+        log.append(18, [batch(18, 4 * THIRD_BYTES)])
+    log.close()
+
+    assert sizes(tmp_path) == [HEADER_BYTES + 7 * third, SMALLEST_FILE_BYTES]
+    assert list(read(tmp_path, 10, GROWING)) == list(range(11, 18))
 
 
 def test_the_size_is_that_of_batches_that_are_not_cut(tmp_path: Path) -> None:
@@ -349,8 +430,8 @@ def test_a_full_disk_that_has_no_room_for_a_file_ends_the_log(tmp_path: Path, mo
 def test_a_full_disk_keeps_no_log_from_its_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A broker must start to be emptied; a record that has room is taken, in a file of its own."""
-    options = LogOptions(file_bytes=4 * SMALLEST_FILE_BYTES)
+    """A broker must start to be emptied; a record that has room is taken, in a smaller file."""
+    options = LogOptions(file_bytes=4 * SMALLEST_FILE_BYTES, min_files=1)
     allocate = os.posix_fallocate
 
     def nearly_full(file: int, offset: int, size: int) -> None:
@@ -361,7 +442,7 @@ def test_a_full_disk_keeps_no_log_from_its_start(
     monkeypatch.setattr(os, "posix_fallocate", nearly_full)
     log = opened(tmp_path, options)
     list(log.read(0))
-    made = len(files(tmp_path))
+    made = files(tmp_path)
     large = batch(2, SMALLEST_FILE_BYTES)
     log.append(1, [b"one"])
     log.append(2, [large])
@@ -369,7 +450,7 @@ def test_a_full_disk_keeps_no_log_from_its_start(
         log.append(3, [batch(3, 3 * SMALLEST_FILE_BYTES)])
     log.close()
 
-    assert made == 0
+    assert made == []
     assert "no room for the files of the log" in caplog.text
     assert read(tmp_path, options=options) == {1: b"one", 2: large}
 
@@ -575,7 +656,7 @@ def test_batches_are_appended_in_order_after_reading(tmp_path: Path) -> None:
     log.close()
 
 
-@pytest.mark.parametrize("wrong", [{"file_bytes": 100}, {"min_files": 0}, {"pool_files": -2}])
+@pytest.mark.parametrize("wrong", [{"file_bytes": 100}, {"min_files": -1}, {"pool_files": -2}])
 def test_options_out_of_range_are_refused(wrong: dict[str, int]) -> None:
     with pytest.raises(ValueError, match="must be"):
         LogOptions(**wrong)  # type: ignore[arg-type]
