@@ -4,10 +4,9 @@ from artemis_py.core.messages.message import Message
 from artemis_py.core.messages.view import MessageView
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.names.syntax import MatchHierarchy
-from artemis_py.core.queues.backlog import PAGE_MESSAGES
 from artemis_py.core.queues.consumer import Consumer, Sink
 from artemis_py.core.queues.dispatcher import Dispatcher
-from artemis_py.core.queues.page import END
+from artemis_py.core.queues.page import END, PAGE_MESSAGES
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.queues.reference import PRIORITIES, Reference
 from artemis_py.core.queues.storage import Scratch

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from artemis_py.core.queues.backlog import PAGE_MESSAGES
+from artemis_py.core.queues.page import PAGE_MESSAGES
 from artemis_py.core.queues.reference import PRIORITIES, Reference
 from artemis_py.core.queues.settlement import forget
 

@@ -11,29 +11,19 @@ Appending, removing and putting back are O(1) whatever the length.
 from typing import TYPE_CHECKING, Final
 
 from artemis_py.core.addresses.address import Address
+from artemis_py.core.messages.message import DEFAULT_PRIORITY, Message
 from artemis_py.core.queues.arrival import Arrival
 from artemis_py.core.queues.dispatcher import Dispatcher
-from artemis_py.core.queues.page import END, Page, Place
+from artemis_py.core.queues.page import END, PAGE_BYTES, Page, Place, page_bytes, page_messages
 from artemis_py.core.queues.reference import GONE, PRIORITIES, WAITING, Reference, ReferenceList, unhold
 from artemis_py.core.queues.settlement import delay
 from artemis_py.core.queues.tail import Tail
+from artemis_py.core.queues.unlisted import Unlisted
 from artemis_py.core.runtime.accounts import TAIL_BYTES, MemoryAccount
 
 if TYPE_CHECKING:
     from artemis_py.core.queues.consumer import Consumer
     from artemis_py.core.queues.queue import Queue
-
-# The most that is read from disk at a time: about 2 ms, so that the sockets do not wait.
-PAGE_MESSAGES: Final = 500
-PAGE_BYTES: Final = 1 << 20
-
-# The same while memory is tight: enough to avoid a read for each message.
-TIGHT_PAGE_MESSAGES: Final = 50
-TIGHT_PAGE_BYTES: Final = 1 << 16
-
-# The same while memory is full: pages read for consumers that do not take them add up over thousands of queues.
-FULL_PAGE_MESSAGES: Final = 8
-FULL_PAGE_BYTES: Final = 1 << 13
 
 # A queue without consumers keeps the window divided by this in memory: 10,000 such queues are not unusual.
 IDLE_SHARE: Final = 16
@@ -46,7 +36,10 @@ class Backlog:
         "_address",
         "_broker_account",
         "_consumers",
+        "_lists",
+        "_mask",
         "_queue",
+        "_unlisted",
         "_window_bytes",
         "_window_messages",
         "cold_count",
@@ -54,8 +47,6 @@ class Backlog:
         "count",
         "dispatcher",
         "emptied",
-        "lists",
-        "mask",
         "memory_bytes",
         "tails",
     )
@@ -66,9 +57,10 @@ class Backlog:
         self._broker_account: MemoryAccount = dispatcher.account
         self._consumers: list[Consumer] = queue.consumers
         self.dispatcher: Dispatcher = dispatcher
-        self.lists: Final[list[ReferenceList]] = [ReferenceList() for _ in range(PRIORITIES)]
-        self.mask: int = 0
-        """Bit mask: bit p is set if the list of priority p is not empty."""
+        self._lists: Final[list[ReferenceList]] = [ReferenceList() for _ in range(PRIORITIES)]
+        self._mask: int = 0
+        self._unlisted: Unlisted | None = None
+        """The newest messages, if they have no references yet; made when first needed."""
         self.tails: Final[list[Tail | None]] = [None] * PRIORITIES
         self.cold_mask: int = 0
         """Bit mask: bit p is set if priority p has a tail."""
@@ -87,6 +79,18 @@ class Backlog:
         """Set how many messages and bytes may be in memory; -1: no limit."""
         self._window_messages = max_messages if max_messages >= 0 else END
         self._window_bytes = max_bytes if max_bytes >= 0 else END
+
+    @property
+    def lists(self) -> list[ReferenceList]:
+        """The waiting references in memory, by priority."""
+        self._list_all()
+        return self._lists
+
+    @property
+    def mask(self) -> int:
+        """Bit mask: bit p is set if the list of priority p is not empty."""
+        self._list_all()
+        return self._mask
 
     def last_sequence(self, tail: Tail | None) -> int:
         """Return the highest sequence that may be waiting where this tail is, and can be read now."""
@@ -115,6 +119,8 @@ class Backlog:
 
     def append(self, reference: Reference, is_stored: bool) -> None:
         """Add the newest reference. If it becomes COLD, and `is_stored`, the caller must put it into the storage."""
+        if self._unlisted is not None:
+            self._list_all()
         message = reference.message
         origin = message.origin
         reference.state = WAITING
@@ -131,8 +137,8 @@ class Backlog:
         ) and self._page_out(reference, is_stored):
             return
         priority = 4 if self._queue.internal else message.priority
-        self.lists[priority].append(reference)
-        self.mask |= 1 << priority
+        self._lists[priority].append(reference)
+        self._mask |= 1 << priority
         self.memory_bytes += message.size
 
     def _page_out(self, reference: Reference, is_stored: bool) -> bool:
@@ -193,12 +199,57 @@ class Backlog:
 
     def insert(self, reference: Reference, near: Reference | None) -> None:
         """Put a reference back at its place, searching from `near`, or from the head."""
+        self._list_all()
         reference.state = WAITING
         priority = self.priority_of(reference)
-        self.lists[priority].insert(reference, near)
-        self.mask |= 1 << priority
+        self._lists[priority].insert(reference, near)
+        self._mask |= 1 << priority
         self.count += 1
         self.memory_bytes += reference.message.size
+
+    def add_unlisted(self, message: Message, sequence: int) -> bool:
+        """Add the newest message without a reference; False: `append` is to decide what becomes of it.
+
+        It has the default priority, does not expire and is not stored.
+        """
+        account = self._broker_account
+        origin = message.origin
+        if (
+            self.cold_mask != 0
+            or self.count >= self._window_messages
+            or self.memory_bytes > self._window_bytes
+            or self._address.account.is_full
+            or origin is None
+            or origin.account.is_full
+            or account.size_bytes >= account.tight_bytes
+        ):
+            return False
+        if self._unlisted is None:
+            self._unlisted = Unlisted()
+        self._unlisted.add(message, sequence)
+        self.count += 1
+        self.memory_bytes += message.size
+        return True
+
+    @property
+    def is_unlisted(self) -> bool:
+        """Whether messages wait, and all of them without references."""
+        return self._unlisted is not None and self._unlisted.count > 0 and self._mask == 0
+
+    def take_unlisted(self) -> Reference:
+        """Remove the first message that has no reference, and return one; `is_unlisted` must be true."""
+        assert self._unlisted is not None
+        reference = self._unlisted.take(self._queue)
+        self.count -= 1
+        self.memory_bytes -= reference.message.size
+        return reference
+
+    def _list_all(self) -> None:
+        """Make references to the messages that have none."""
+        if self._unlisted is not None and self._unlisted.count > 0:
+            for reference in self._unlisted.take_all(self._queue):
+                self._lists[DEFAULT_PRIORITY].append(reference)
+            self._mask |= 1 << DEFAULT_PRIORITY
 
     def restore(self, priority: int, count: int, size_bytes: int) -> None:
         """Register `count` messages of a priority that an earlier run left on disk."""
@@ -230,14 +281,22 @@ class Backlog:
 
     # -- out ---------------------------------------------------------------------------------------------------
 
+    def first(self) -> Reference | None:
+        """Return the next message in memory; None if there is none. What is on disk may come before it."""
+        if self._unlisted is not None:
+            self._list_all()
+        mask = self._mask
+        return self._lists[mask.bit_length() - 1].head if mask else None
+
     def head(self) -> Reference | None:
         """Return the next message, read from disk if necessary; None if nothing waits or it cannot be read now."""
+        self._list_all()
         while True:
-            mask = self.mask | self.cold_mask
+            mask = self._mask | self.cold_mask
             if not mask:
                 return None
             priority = mask.bit_length() - 1
-            head = self.lists[priority].head
+            head = self._lists[priority].head
             tail = self.tails[priority]
             if tail is None or (head is not None and head.sequence <= tail.frontier):
                 return head
@@ -249,7 +308,8 @@ class Backlog:
 
         None if nothing waits or it cannot be read now.
         """
-        mask = self.mask | self.cold_mask
+        self._list_all()
+        mask = self._mask | self.cold_mask
         if mask & (mask - 1) == 0:
             # One priority, as in nearly every queue.
             return self.head()
@@ -258,7 +318,7 @@ class Backlog:
             priority = mask.bit_length() - 1
             mask &= ~(1 << priority)
             while True:
-                head = self.lists[priority].head
+                head = self._lists[priority].head
                 if head is not None and (oldest is None or head.sequence < oldest.sequence):
                     oldest = head
                 tail = self.tails[priority]
@@ -272,10 +332,10 @@ class Backlog:
     def unlink(self, reference: Reference) -> None:
         """Remove a reference from its list."""
         priority = 4 if self._queue.internal else reference.message.priority
-        references = self.lists[priority]
+        references = self._lists[priority]
         references.unlink(reference, priority)
         if references.head is None:
-            self.mask &= ~(1 << priority)
+            self._mask &= ~(1 << priority)
         self.count -= 1
         self.memory_bytes -= reference.message.size
 
@@ -285,7 +345,8 @@ class Backlog:
         Returns their number and size. All messages of the queue are durable and wait, and their sequences are
         consecutive. The size of those that are on disk only is their share, as if all of them had the same.
         """
-        references = self.lists[priority]
+        self._list_all()
+        references = self._lists[priority]
         count = size_bytes = 0
         reference = references.head
         while reference is not None and count < limit:
@@ -321,24 +382,12 @@ class Backlog:
     @property
     def page_messages(self) -> int:
         """Number of messages to bring into memory at a time, as the window and the account allow."""
-        account = self.dispatcher.account
-        max_messages = min(PAGE_MESSAGES, max(1, self._window_messages))
-        if account.size_bytes >= account.overdrawn_bytes:
-            return 1
-        if account.size_bytes >= account.full_bytes:
-            return min(FULL_PAGE_MESSAGES, max_messages)
-        return min(TIGHT_PAGE_MESSAGES, max_messages) if account.is_tight else max_messages
+        return page_messages(self.dispatcher.account, self._window_messages)
 
     @property
     def page_bytes(self) -> int:
         """The same in bytes."""
-        account = self.dispatcher.account
-        max_bytes = min(PAGE_BYTES, max(1, self._window_bytes))
-        if account.size_bytes >= account.overdrawn_bytes:
-            return 1
-        if account.size_bytes >= account.full_bytes:
-            return min(FULL_PAGE_BYTES, max_bytes)
-        return min(TIGHT_PAGE_BYTES, max_bytes) if account.is_tight else max_bytes
+        return page_bytes(self.dispatcher.account, self._window_bytes)
 
     def fetch(self, tail: Tail, reference: Reference, page: Page) -> None:
         """Bring one reference of a page behind the frontier into memory, at its place in the list."""
@@ -358,13 +407,13 @@ class Backlog:
             self.count -= 1
             delay(reference, due_ms)
             return
-        references = self.lists[priority]
+        references = self._lists[priority]
         last = references.tail
         if last is None or last.sequence < reference.sequence:
             references.append(reference)
         else:
             references.insert(reference, last)
-        self.mask |= 1 << priority
+        self._mask |= 1 << priority
         self.memory_bytes += reference.message.size
 
     def _lose(self, count: int) -> None:
@@ -414,14 +463,15 @@ class Backlog:
 
     def take_lists(self) -> list[Reference]:
         """Remove all references in memory; return the heads of the lists they form. The caller ends them."""
+        self._list_all()
         heads: list[Reference] = []
-        for references in self.lists:
+        for references in self._lists:
             if references.head is not None:
                 heads.append(references.head)
             self.count -= references.count
             references.head = references.tail = None
             references.count = 0
-        self.mask = 0
+        self._mask = 0
         self.memory_bytes = 0
         self.emptied += 1
         return heads

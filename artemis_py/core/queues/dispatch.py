@@ -158,13 +158,7 @@ class Dispatch(Dispatchable):
         queue = self._queue
         delivered = serve_apart(queue, budget) if self.apart else 0
         backlog = queue.backlog
-        if (
-            (backlog.mask or backlog.cold_mask)
-            and self.gate.is_open
-            and not queue.paused
-            and not queue.address.paused
-            and not self.returning
-        ):
+        if backlog.count and self.gate.is_open and not queue.paused and not queue.address.paused and not self.returning:
             self._dispatcher.scan.left = SCAN_BUDGET
             self._is_cut = False
             if queue.assignment is not None:
@@ -195,6 +189,10 @@ class Dispatch(Dispatchable):
         misses = 0
         # While one consumer is alone in the ring, as in nearly every queue, the ring is not asked for it each time.
         alone = ring[0] if len(ring) == 1 else None
+        if alone is not None and backlog.is_unlisted:
+            delivered = self._serve_unlisted(alone, delivered, budget)
+            if self._is_cut:
+                return delivered
         while alone is not None or ring:
             consumer = ring[0] if alone is None else alone
             if alone is not None and (consumer.credit <= 0 or consumer.blocked or consumer.is_closed):
@@ -225,10 +223,10 @@ class Dispatch(Dispatchable):
                 reference = backlog.head()
                 if queue.assignment is not assignment:
                     return self._cut(delivered)
-            elif backlog.mask:
-                reference = backlog.lists[backlog.mask.bit_length() - 1].head
-            elif self.cursor_count == 0:
-                break
+            else:
+                reference = backlog.first()
+                if reference is None and self.cursor_count == 0:
+                    break
             if reference is not None and reference.batch > stored_batch and not consumer.is_browser:
                 self._early = reference
                 if self.cursor_count == 0:
@@ -259,6 +257,28 @@ class Dispatch(Dispatchable):
             self._hand_over(consumer, reference)
         return delivered
 
+    def _serve_unlisted(self, consumer: Consumer, delivered: int, budget: int) -> int:
+        """Hand messages that have no references yet to the only consumer in its ring, as `_serve` does."""
+        queue = self._queue
+        dispatcher = self._dispatcher
+        backlog = queue.backlog
+        free_bytes = dispatcher.free_unsettled_bytes
+        while (
+            backlog.is_unlisted
+            and consumer.cursor is None
+            and queue.assignment is None
+            and consumer.credit > 0
+            and not consumer.blocked
+            and not consumer.is_closed
+            and (consumer.unsettled_bytes < free_bytes or not dispatcher.holds_back(consumer.unsettled_bytes))
+        ):
+            if delivered >= budget:
+                return self._cut(delivered)
+            delivered += 1
+            consumer.credit -= 1
+            self._deliver(consumer, backlog.take_unlisted())
+        return delivered
+
     def _ask(self, consumer: Consumer, cursor: Cursor, assignment: "Assignment | None") -> Reference | None:
         """Return what a cursor chooses; the visit may have to end (`_is_cut`), or the consumer to leave its ring.
 
@@ -282,22 +302,28 @@ class Dispatch(Dispatchable):
 
     def _hand_over(self, consumer: Consumer, reference: Reference) -> None:
         consumer.credit -= 1
-        queue = self._queue
         if not consumer.browse:
+            queue = self._queue
             if queue.assignment is not None:
                 queue.assignment.delivered(queue, consumer, reference)
             queue.backlog.unlink(reference)
-            reference.state = DELIVERING
-            reference.consumer = consumer
-            queue.delivering_count += 1
-            if not consumer.presettled:
-                consumer.outstanding.add(reference)
-                consumer.unsettled_bytes += reference.message.size
-        elif not consumer.is_browser:
+            self._deliver(consumer, reference)
+            return
+        if not consumer.is_browser:
             if consumer.presettled:
                 consumer.accepted += 1
             else:
                 reference = show(reference, consumer)
+        consumer.sink.deliver(reference)
+
+    def _deliver(self, consumer: Consumer, reference: Reference) -> None:
+        """Deliver a reference that is in no list, and whose credit is used."""
+        reference.state = DELIVERING
+        reference.consumer = consumer
+        self._queue.delivering_count += 1
+        if not consumer.presettled:
+            consumer.outstanding.add(reference)
+            consumer.unsettled_bytes += reference.message.size
         consumer.sink.deliver(reference)
         if consumer.presettled and reference.state == DELIVERING:
             consumer.accepted += 1

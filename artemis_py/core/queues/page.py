@@ -8,6 +8,7 @@ delivery time and the running number in its handle, which keeps messages of the 
 from typing import Final
 
 from artemis_py.core.queues.reference import Reference
+from artemis_py.core.runtime.accounts import MemoryAccount
 
 SCHEDULED_RANK: Final = 10
 
@@ -18,6 +19,38 @@ END: Final = (1 << 56) - 1
 
 SCHEDULE_END: Final = (1 << 120) - 1
 """A position behind all other positions of scheduled messages."""
+
+# The most that is read from disk at a time: about 2 ms, so that the sockets do not wait.
+PAGE_MESSAGES: Final = 500
+PAGE_BYTES: Final = 1 << 20
+
+# The same while memory is tight: enough to avoid a read for each message.
+TIGHT_PAGE_MESSAGES: Final = 50
+TIGHT_PAGE_BYTES: Final = 1 << 16
+
+# The same while memory is full: pages read for consumers that do not take them add up over thousands of queues.
+FULL_PAGE_MESSAGES: Final = 8
+FULL_PAGE_BYTES: Final = 1 << 13
+
+
+def page_messages(account: MemoryAccount, window: int) -> int:
+    """Return how many messages to bring into memory at a time, for a queue that keeps this many there."""
+    max_messages = min(PAGE_MESSAGES, max(1, window))
+    if account.size_bytes >= account.overdrawn_bytes:
+        return 1
+    if account.size_bytes >= account.full_bytes:
+        return min(FULL_PAGE_MESSAGES, max_messages)
+    return min(TIGHT_PAGE_MESSAGES, max_messages) if account.is_tight else max_messages
+
+
+def page_bytes(account: MemoryAccount, window: int) -> int:
+    """Return the same in bytes."""
+    max_bytes = min(PAGE_BYTES, max(1, window))
+    if account.size_bytes >= account.overdrawn_bytes:
+        return 1
+    if account.size_bytes >= account.full_bytes:
+        return min(FULL_PAGE_BYTES, max_bytes)
+    return min(TIGHT_PAGE_BYTES, max_bytes) if account.is_tight else max_bytes
 
 
 def position_of(reference: Reference) -> int:

@@ -5,8 +5,9 @@ without a trace: it is taken, delivered and acknowledged in one step. In a fan-o
 and it costs a quarter of what a reference costs, its place in the backlog and the visit of the dispatcher.
 
 A message that its consumer settles needs a reference, and is not passed on. Handing it over with one while it is
-routed, without a place in the backlog, was tried and costs more: in a fan-out it touches everything of all subscribers
-for each message, where a visit of the dispatcher serves one subscriber with many messages (`benchmarks/README.md`).
+routed was tried and costs more: in a fan-out it touches everything of all subscribers for each message, where a visit
+of the dispatcher serves one subscriber with many messages (`benchmarks/README.md`). So it waits for that visit, and is
+kept until then without a reference (`unlisted`).
 
 It is exactly what a queue would do with the message in this iteration of the loop; whatever could make a difference
 (messages that wait, a rule, a pause, an expiry, the store) leaves the message to the queue.
@@ -14,7 +15,8 @@ It is exactly what a queue would do with the message in this iteration of the lo
 
 from typing import TYPE_CHECKING
 
-from artemis_py.core.messages.message import Message
+from artemis_py.core.messages.message import DEFAULT_PRIORITY, Message
+from artemis_py.core.queues.reference import hold
 
 if TYPE_CHECKING:
     from artemis_py.core.queues.queue import Queue
@@ -31,7 +33,6 @@ def pass_on(queue: "Queue", message: Message) -> bool:
     consumer = queue.passing
     if (
         consumer is None
-        # Messages of MQTT are durable unless they have QoS 0: what such a consumer has to settle stops here.
         or (message.durable and not consumer.presettled)
         or consumer.credit <= 0
         or consumer.blocked
@@ -60,4 +61,31 @@ def pass_on(queue: "Queue", message: Message) -> bool:
     consumer.accepted += 1
     queue.messages_added += 1
     queue.messages_acknowledged += 1
+    return True
+
+
+def keep_unlisted(queue: "Queue", message: Message) -> bool:
+    """Keep a message for the only consumer (`Queue.passing`) without a reference; False: the queue has to take it."""
+    consumer = queue.passing
+    if (
+        consumer is None
+        or consumer.cursor is not None
+        or queue.assignment is not None
+        or queue.entry is not None
+        or not queue.enabled
+        or message.expires_ms
+        or message.delivery_time_ms
+        or message.has_group
+        or message.large is not None
+        or message.priority != DEFAULT_PRIORITY
+        or (message.durable and queue.is_stored)
+        or not queue.backlog.add_unlisted(message, queue.next_sequence)
+    ):
+        return False
+    queue.next_sequence += 1
+    queue.messages_added += 1
+    hold(message)
+    dispatch = queue.dispatch
+    if not dispatch.is_ready:
+        dispatch.mark_ready()
     return True

@@ -17,7 +17,7 @@ from artemis_py.core.queues.dispatch import Dispatch
 from artemis_py.core.queues.dispatcher import Dispatcher
 from artemis_py.core.queues.expiry import Expiry
 from artemis_py.core.queues.page import SCHEDULED_RANK
-from artemis_py.core.queues.passing import pass_on
+from artemis_py.core.queues.passing import keep_unlisted, pass_on
 from artemis_py.core.queues.reference import GONE, PRIORITIES, Reference, hold
 from artemis_py.core.queues.routing_services import RoutingServices
 from artemis_py.core.queues.rules.assignment import Assignment
@@ -178,8 +178,12 @@ class Queue(Binding):
 
     def offer(self, message: Message) -> bool:
         """Take a message that was sent just now; True: it passed through to the only consumer (`passing`)."""
-        if self.passing is not None and pass_on(self, message):
-            return True
+        consumer = self.passing
+        if consumer is not None:
+            if (not message.durable or consumer.presettled) and pass_on(self, message):
+                return True
+            if keep_unlisted(self, message):
+                return False
         self.take(message)
         return False
 
