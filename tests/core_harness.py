@@ -175,6 +175,7 @@ def attach(domain: Domain, queue: Queue, credit: int = 1000, **options: object) 
 def pass_time(domain: Domain, milliseconds: int) -> None:
     """Let time pass, and happen what was planned for it."""
     domain.dispatcher.now_ms += milliseconds
+    domain.dispatcher.steady_ms += milliseconds
     domain.dispatcher.handle_deadlines()
     settle_down(domain)
 

@@ -49,9 +49,7 @@ class Announcements:
             current = self._current = Announcement()
             current.is_late = len(peers) < len(told)
             self._waiting[current] = peers
-            self._timers[current] = self._mesh.timers.at(
-                self._mesh.now_ms + SEEN_LIMIT_MS, lambda: self._give_up(current)
-            )
+            self._timers[current] = self._mesh.dispatcher.after(SEEN_LIMIT_MS, lambda: self._give_up(current))
         board.fresh = self._current
 
     def flushed(self) -> None:

@@ -186,7 +186,7 @@ class ChosenNames:
             self._forget(node_id, name)
             untold.pop(name, None)
         if untold:
-            self._mesh.timers.at(self._mesh.now_ms, lambda: self._go_on(node_id, untold))
+            self._mesh.dispatcher.after(0, lambda: self._go_on(node_id, untold))
         else:
             self._untold.pop(node_id, None)
 
@@ -199,7 +199,7 @@ class ChosenNames:
         self._untold.pop(node_id, None)
         if node_id in self._heard:
             mesh = self._mesh
-            mesh.timers.at(mesh.now_ms + mesh.config.connection_ttl_ms, lambda: self._check_away(node_id))
+            mesh.dispatcher.after(mesh.config.connection_ttl_ms, lambda: self._check_away(node_id))
 
     def _check_away(self, node_id: str) -> None:
         if not self._mesh.temporaries.is_reachable(node_id):

@@ -71,7 +71,7 @@ class Drain:
         """Queues that have messages, and may move them."""
         self._is_empty = False
         self._has_left = False
-        self._timer: Timer = mesh.timers.at(mesh.now_ms + CHECK_MS, self._check)
+        self._timer: Timer = mesh.dispatcher.after(CHECK_MS, self._check)
 
     # -- facts -------------------------------------------------------------------------------------------------
 
@@ -129,7 +129,7 @@ class Drain:
         taker = local.takers.get(peer)
         if taker is not None:
             taker.take_groups(True)
-        now_ms = self._mesh.now_ms
+        now_ms = self._mesh.dispatcher.steady_ms
         if taker is not None and outlet.is_told:
             return
         if now_ms >= outlet.next_ms:
@@ -182,7 +182,7 @@ class Drain:
     def _check(self) -> None:
         """See whether everything has moved, and whether something has come since."""
         mesh = self._mesh
-        self._timer = mesh.timers.at(mesh.now_ms + CHECK_MS, self._check)
+        self._timer = mesh.dispatcher.after(CHECK_MS, self._check)
         is_empty = not mesh.departures.is_reviewing and all(map(self._is_done, self._outlets.items()))
         is_empty = is_empty and not mesh.is_forwarding
         has_left = is_empty and not any(queue.message_count for queue in mesh.domain.queues.values())

@@ -120,7 +120,7 @@ class Grants:
         told = peer.telling.told_of(self._local)
         if told is not None:
             told.received += 1
-            told.received_ms = self._local.queue.dispatcher.now_ms
+            told.received_ms = self._local.queue.dispatcher.steady_ms
             self._busy[peer] = told
             self._local.stir()
 
@@ -188,7 +188,7 @@ class Grants:
             return False
         if not self.audience:
             return True
-        now_ms = self._local.queue.dispatcher.now_ms
+        now_ms = self._local.queue.dispatcher.steady_ms
         own_room = self.room()
         busy = self._busy_peers(now_ms)
         self._turn = (self._turn + 1) % max(len(busy), 1)

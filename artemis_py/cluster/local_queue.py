@@ -82,7 +82,7 @@ class LocalQueue(Watcher):
         """The last part of a digest that was worked out, and of what."""
         self._lingers: Demand | None = None
         self._linger_until_ms = 0
-        self.alone_since_ms: int = queue.dispatcher.now_ms
+        self.alone_since_ms: int = queue.dispatcher.steady_ms
         """Time at which the last consumer of this broker left; -1: there is one."""
         self._redistribution: Final = Redistribution(self)
         self._wake: Timer | None = None
@@ -141,7 +141,7 @@ class LocalQueue(Watcher):
 
     def look(self) -> None:
         """Work out what has changed, and have peers told of it that must know."""
-        now_ms = self.queue.dispatcher.now_ms
+        now_ms = self.queue.dispatcher.steady_ms
         drain = self.mesh.departures.drain
         is_full = self._has_changed or drain is not None or now_ms >= self._full_look_ms
         if is_full:
@@ -182,7 +182,7 @@ class LocalQueue(Watcher):
             if wake.when_ms <= when_ms:
                 return
             wake.cancel()
-        self._wake = self.queue.dispatcher.timers.at(when_ms, self.changed)
+        self._wake = self.queue.dispatcher.steady_timers.at(when_ms, self.changed)
 
     @property
     def moves(self) -> bool:
@@ -314,7 +314,7 @@ class LocalQueue(Watcher):
 
     def _linger(self, demand: Demand) -> Demand:
         """Return the last demand for a moment after the last consumer has left."""
-        now_ms = self.queue.dispatcher.now_ms
+        now_ms = self.queue.dispatcher.steady_ms
         if demand.consumers:
             self._lingers = demand
             self._linger_until_ms = 0
@@ -404,7 +404,7 @@ class LocalQueue(Watcher):
         That is one step for each taker, so in most iterations it is done for those only that have something to use.
         All of them are asked when messages begin to wait.
         """
-        now_ms = self.queue.dispatcher.now_ms
+        now_ms = self.queue.dispatcher.steady_ms
         if is_full:
             self._note_consumers(now_ms)
             self._choose_group_taker()

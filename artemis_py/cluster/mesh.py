@@ -45,7 +45,6 @@ from artemis_py.core.queues.storage import Storage
 from artemis_py.core.queues.watching import TurnListener
 from artemis_py.core.routing.domain import Domain
 from artemis_py.core.runtime.carrier import PeerRefused
-from artemis_py.core.runtime.timers import Timers
 from artemis_py.core.settings.cluster_config import ClusterConfig, LoadBalancing
 
 NODE: Final = "mesh-node"
@@ -86,7 +85,7 @@ class Mesh(TurnListener):
         self.clients: Final = clients
         """Addresses of this broker for clients, as others are told."""
         self.storage: Final[Storage] = domain.storage
-        self.timers: Final[Timers] = domain.dispatcher.timers
+        self.dispatcher: Final = domain.dispatcher
         self.channels: Channels = Channels(self)
         self.marks: Marks = Marks(domain.storage)
         self.arrivals: Arrivals = Arrivals(self)
@@ -173,7 +172,7 @@ class Mesh(TurnListener):
 
     @property
     def now_ms(self) -> int:
-        """Time in milliseconds since 1970."""
+        """Time in milliseconds since 1970, for what is stored or told. A span is measured by `dispatcher.steady_ms`."""
         return self.domain.dispatcher.now_ms
 
     @property

@@ -116,7 +116,7 @@ class Newcomers:
             if self._is_slow(current):
                 self._become_late(current)
             else:
-                current.timer = mesh.timers.at(mesh.now_ms + SEEN_LIMIT_MS, lambda: self._time_is_over(current))
+                current.timer = mesh.dispatcher.after(SEEN_LIMIT_MS, lambda: self._time_is_over(current))
         current.patterns.add(newcomer.pattern, newcomer)
         if current.is_late:
             newcomer.look_up(())

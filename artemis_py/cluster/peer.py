@@ -136,9 +136,9 @@ class Peer:
         self.has_bulk = self.has_copies and BULK in self.hello.features
         self.mesh.admit(self)
         self.state = PeerState.FENCING
-        now_ms = self.mesh.now_ms
+        now_ms = self._dispatcher.steady_ms
         self._heard_ms = self._spoke_ms = self._digest_ms = now_ms
-        self._timer = self.mesh.timers.at(now_ms + self.mesh.config.call_timeout_ms, self._check_sync)
+        self._timer = self._dispatcher.after(self.mesh.config.call_timeout_ms, self._check_sync)
         # What the former connection has brought is not in the store before this.
         self.mesh.storage.when_durable(self._fenced, self.store_failed)
 
@@ -237,12 +237,12 @@ class Peer:
     def _plan_check(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = self.mesh.timers.at(self.mesh.now_ms + max(self.mesh.config.check_period_ms // 3, 1), self._check)
+        self._timer = self._dispatcher.after(max(self.mesh.config.check_period_ms // 3, 1), self._check)
 
     def _check(self) -> None:
         if self.state is not PeerState.UP:
             return
-        now_ms = self.mesh.now_ms
+        now_ms = self._dispatcher.steady_ms
         config = self.mesh.config
         if now_ms - self._heard_ms >= config.connection_ttl_ms:
             self.close(f"silent for {now_ms - self._heard_ms} ms (connection-ttl)")
@@ -259,7 +259,7 @@ class Peer:
         self._plan_check()
 
     def _hear(self) -> None:
-        self._heard_ms = self._dispatcher.now_ms
+        self._heard_ms = self._dispatcher.steady_ms
         if self.is_suspect:
             self.is_suspect = False
             self._review_takers()
@@ -377,13 +377,13 @@ class Peer:
     def send(self, lane: Lane, number: int, content: bytes) -> None:
         """Send a message."""
         assert self._connection is not None
-        self._spoke_ms = self._dispatcher.now_ms
+        self._spoke_ms = self._dispatcher.steady_ms
         self._is_blocked = not self._connection.send(lane, number, content)
 
     def send_frame(self, number: int, content: bytes) -> None:
         """Send a part of a large message. There are few of them, so the other lanes need not wait for their room."""
         assert self._connection is not None
-        self._spoke_ms = self.mesh.now_ms
+        self._spoke_ms = self._dispatcher.steady_ms
         self._connection.send(Lane.BULK, number, content)
 
     def _review_takers(self) -> None:
@@ -438,7 +438,7 @@ class Peer:
                 self._is_synced[0] = True
         has_news = any(isinstance(each, Interest | SharedInstance | ChosenName) for each in records[count:])
         if records:
-            self._spoke_ms = self.mesh.now_ms
+            self._spoke_ms = self._dispatcher.steady_ms
             self._told += 1
             if has_news:
                 self.told_news = self._told

@@ -228,6 +228,7 @@ def shares(mesh: "Mesh", name: str) -> list[Share]:
     if local is None:
         raise InvalidRequest(f"the mesh has no queue '{name}' at this broker")
     queue = local.queue
+    wall_ahead_ms = mesh.now_ms - mesh.dispatcher.steady_ms
     found: list[Share] = []
     for peer in mesh.peers.values():
         remote = peer.remotes.find(queue.address.name, name)
@@ -242,13 +243,13 @@ def shares(mesh: "Mesh", name: str) -> list[Share]:
                 granted=0 if remote is None else max(remote.granted - remote.handed, 0),
                 handed_over=0 if remote is None else remote.handed,
                 taken=0 if told is None else told.received,
-                last_taken_ms=0 if told is None else told.received_ms,
+                last_taken_ms=0 if told is None or not told.received else wall_ahead_ms + told.received_ms,
             )
         )
     return found
 
 
-def stranded(mesh: "Mesh", now_ms: int) -> int:
+def stranded(mesh: "Mesh", steady_ms: int) -> int:
     """Return how many messages wait although a consumer at a broker that is up has had room for them for 5 s.
 
     At most `SAMPLE` of a queue are counted. Asked again and again, because what is stuck now may move in a moment.
@@ -259,8 +260,8 @@ def stranded(mesh: "Mesh", now_ms: int) -> int:
         if not stuck:
             local.stuck_since_ms = 0
         elif not local.stuck_since_ms:
-            local.stuck_since_ms = now_ms
-        elif now_ms - local.stuck_since_ms >= STRANDED_MS:
+            local.stuck_since_ms = steady_ms
+        elif steady_ms - local.stuck_since_ms >= STRANDED_MS:
             count += stuck
     return count
 

@@ -268,7 +268,7 @@ class Shells:
                 local.useless_since_ms = 0
                 return
             limit_ms = mesh.config.connection_ttl_ms
-        now_ms = mesh.now_ms
+        now_ms = mesh.dispatcher.steady_ms
         if not local.useless_since_ms:
             local.useless_since_ms = now_ms
         if now_ms < local.useless_since_ms + limit_ms:

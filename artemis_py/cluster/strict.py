@@ -176,7 +176,7 @@ class StoreAndForward(Sink):
         """Note that a large message was withdrawn; see `Claimant`. If the node has no room for it, wait."""
         if is_refused and self._consumer is not None:
             self._consumer.block()
-            self._pause = self._mesh.timers.at(self._mesh.now_ms + REFUSED_MS, self.refresh)
+            self._pause = self._mesh.dispatcher.after(REFUSED_MS, self.refresh)
 
     def give_back(self, is_forgotten: bool = False) -> None:
         """Put what waits into the queues of this broker that it is for: the node leaves, or another is to get it.

@@ -187,7 +187,7 @@ class Taker(Sink):
             return False
         if not isinstance(source, Reference):
             return True
-        if message.large is not None and self._waits.get(source.sequence, 0) > self.local.queue.dispatcher.now_ms:
+        if message.large is not None and self._waits.get(source.sequence, 0) > self.local.queue.dispatcher.steady_ms:
             return False
         if message.extra is None:
             return True
@@ -219,7 +219,7 @@ class Taker(Sink):
         """
         if self.peer.node_id not in path and len(path) <= FREE_MOVES:
             return True
-        now_ms = self.local.queue.dispatcher.now_ms
+        now_ms = self.local.queue.dispatcher.steady_ms
         due_ms = self._waits.get(reference.sequence)
         if due_ms is None:
             exponent = min(max(len(path) - FREE_MOVES, 0), 10)
@@ -270,7 +270,7 @@ class Taker(Sink):
         self.remote.handed -= 1
         if is_refused:
             self._refused.add(reference.sequence)
-            self._rest(reference.sequence, self.local.queue.dispatcher.now_ms + REFUSED_MS)
+            self._rest(reference.sequence, self.local.queue.dispatcher.steady_ms + REFUSED_MS)
         self.local.changed()
 
     def drained(self) -> None:

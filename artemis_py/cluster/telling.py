@@ -110,7 +110,7 @@ class Telling:
         if told.version != local.version or told.instance is None:
             told.version = local.version
             self._tell_demand(records, local, told)
-        total = told.next_grant(peer.mesh.now_ms)
+        total = told.next_grant(peer.mesh.dispatcher.steady_ms)
         if total is not None:
             records.append(Grant(local.id, total))
         taker = local.takers.get(peer)

@@ -180,7 +180,7 @@ class Temporaries(TemporaryNames):
         if mesh.peers.get(node_id) is not None:
             return True
         lost_ms = self._lost_ms.get(node_id)
-        return lost_ms is not None and mesh.now_ms - lost_ms < mesh.config.connection_ttl_ms
+        return lost_ms is not None and mesh.dispatcher.steady_ms - lost_ms < mesh.config.connection_ttl_ms
 
     # -- addresses of other nodes --------------------------------------------------------------------------------
 
@@ -211,8 +211,7 @@ class Temporaries(TemporaryNames):
             self._opened = board.fresh = Announcement()
         if board.fresh is self._opened and self._opened is not None:
             remote.announcement = self._opened
-            now_ms = self._mesh.now_ms
-            self._mesh.timers.at(now_ms + ANSWER_LIMIT_MS, lambda: self._end(remote))
+            self._mesh.dispatcher.after(ANSWER_LIMIT_MS, lambda: self._end(remote))
 
     def flushed(self) -> None:
         """Forget an announcement that no answer of this iteration has taken."""
@@ -311,7 +310,7 @@ class Temporaries(TemporaryNames):
 
     def peer_lost(self, peer: "Peer") -> None:
         """Note when a node was there last; it asks again."""
-        self._lost_ms[peer.node_id] = self._mesh.now_ms
+        self._lost_ms[peer.node_id] = self._mesh.dispatcher.steady_ms
         self._mesh.chosen_names.peer_lost(peer.node_id)
         for name in [name for name, peers in self._askers.items() if peer in peers]:
             del self._askers[name][peer]

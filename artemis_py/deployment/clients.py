@@ -32,7 +32,7 @@ class Clients:
         sessions.is_drained = True
         dispatcher = sessions.domain.dispatcher
         if grace_ms >= 0:
-            self._timer = dispatcher.timers.at(dispatcher.now_ms + grace_ms, self._disconnect)
+            self._timer = dispatcher.after(grace_ms, self._disconnect)
 
     def let_in(self) -> None:
         """Take new clients again."""

@@ -23,10 +23,10 @@ class MeshRights:
     def may_share(self, address: str) -> bool:
         """Tell whether the broker has the permission mesh on an address."""
         domain = self._domain
-        now_ms = domain.dispatcher.now_ms
-        if now_ms - self._since_ms >= RIGHTS_MS or len(self._known) >= MOST_RIGHTS:
+        steady_ms = domain.dispatcher.steady_ms
+        if steady_ms - self._since_ms >= RIGHTS_MS or len(self._known) >= MOST_RIGHTS:
             self._known.clear()
-            self._since_ms = now_ms
+            self._since_ms = steady_ms
         known = self._known.get(address)
         if known is None:
             subject = domain.subject_now(self._subject)

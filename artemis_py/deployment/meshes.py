@@ -189,7 +189,7 @@ class BrokerMesh:
 
     def stranded(self) -> int:
         """Return how many messages are stranded; see `MeshFacts`."""
-        return stranded(self.mesh, self.mesh.now_ms)
+        return stranded(self.mesh, self.mesh.dispatcher.steady_ms)
 
     def status(self) -> OwnStatus:
         """Return what this broker is doing; see `MeshFacts`."""

@@ -77,7 +77,7 @@ class ClientReferrals:
             self._load = load
             for peer in self._mesh().peers.values():
                 peer.tell(Load(load))
-        self._timer = host.timers.at(host.now_ms + LOAD_MS, self._tell_load)
+        self._timer = host.dispatcher.after(LOAD_MS, self._tell_load)
 
     def send_away(self, for_good: bool = False) -> None:
         """Send clients to the other brokers, because this one is about to stop; for a drain.

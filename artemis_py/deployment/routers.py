@@ -93,7 +93,7 @@ class BrokerRouters:
         if config.cache is not None:
             cache = RouteCache(config.name, config.cache, host.storage, self._now_ms)
             self._caches.append(cache)
-        router = ConnectionRouter(config, pool, choose, cache, host.timers, self._now_ms)
+        router = ConnectionRouter(config, pool, choose, cache, host.dispatcher.after)
         if wanted is not None and isinstance(pool, DialledPool):
             self._lookouts.append(Lookout(router, pool, wanted, connectors, groups, turn))
         return router

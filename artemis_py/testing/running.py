@@ -150,8 +150,7 @@ class RunningBroker:
                 return
             for _ in range(_SETTLE_ROUNDS):
                 with broker.in_turn():
-                    due_ms = broker.domain.dispatcher.next_deadline_ms()
-                    is_due = due_ms is not None and due_ms <= broker.domain.dispatcher.now_ms
+                    is_due = broker.domain.dispatcher.is_due()
                 await asyncio.sleep(0)
                 if not is_due:
                     return

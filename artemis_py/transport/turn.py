@@ -2,7 +2,7 @@
 
 Reading a socket only feeds its connection. The first feed of a loop iteration plans a turn; when it comes, all that
 was read is dispatched together and each connection's output goes out in one write. The turn also owns the one
-timer that all deadlines share, and stamps the core with the wall clock.
+timer that all deadlines share, and stamps the core with the time on two clocks: the wall clock, and the loop's.
 
 A turn is bounded in the work it does, whatever was read. Each read gets a share of that work. A connection whose share
 was too small waits in a line and is not read from; each later turn serves the line as far as its work allows.
@@ -20,8 +20,9 @@ from artemis_py.transport.reads import Reads
 
 LOGGER: Final = named_logger(__name__)
 
-# The core uses wall-clock time and the loop does not. The wall clock is read at least this often, so a change of it is
-# noticed within these seconds. Reading it costs next to nothing.
+# The core has deadlines in wall-clock time, and the loop has none. The wall clock is read at least this often, so a
+# change of it is noticed within these seconds. Reading it costs next to nothing. Deadlines on the steady clock, which
+# is the loop's, need no such look.
 LONGEST_CORE_WAIT_S: Final = 5.0
 
 # After a failure in the core's own deadlines they pause for this long; otherwise the same failure would fill the log.
@@ -48,6 +49,7 @@ class Core(Protocol):
     """The part of the core that a turn needs: the dispatcher of its queues."""
 
     now_ms: int
+    steady_ms: int
     meter: Meter
 
     def run(self, budget: int, is_busy: bool) -> bool:
@@ -55,6 +57,12 @@ class Core(Protocol):
 
     def next_deadline_ms(self) -> int | None:
         """Return when `handle_deadlines` must be called, in milliseconds since 1970; None if never."""
+
+    def next_steady_ms(self) -> int | None:
+        """Return when `handle_deadlines` must be called, as `steady_ms` counts; None if never."""
+
+    def is_due(self) -> bool:
+        """Tell whether a deadline has come, on either clock."""
 
     def handle_deadlines(self) -> None:
         """Run the deadlines that are due."""
@@ -123,9 +131,11 @@ class Turn:
         self._brake = LogBrake(LOGGER)
 
     def enter(self) -> float:
-        """Stamp the core with the wall clock and return the loop's time. Call it before anything reaches the core."""
+        """Stamp the core with both clocks and return the loop's time. Call it before anything reaches the core."""
+        now = self._loop.time()
         self._core.now_ms = int(self._wall_clock() * 1000)
-        return self._loop.time()
+        self._core.steady_ms = int(now * 1000)
+        return now
 
     def begin_share(self) -> None:
         """Give the read that follows its share of the turn."""
@@ -206,10 +216,15 @@ class Turn:
             line.popleft().work(now)
 
     def _arm_for_core(self, now: float) -> None:
-        """Set the timer to the core's next deadline."""
-        deadline_ms = self._core.next_deadline_ms()
+        """Set the timer to the core's next deadline, on whichever clock it comes first."""
+        core = self._core
+        deadline_ms = core.next_deadline_ms()
         if deadline_ms is not None:
-            delay = min(max((deadline_ms - self._core.now_ms) / 1000, 0.0), LONGEST_CORE_WAIT_S)
+            delay = min(max((deadline_ms - core.now_ms) / 1000, 0.0), LONGEST_CORE_WAIT_S)
+            self._arm(max(now + delay, self._core_rests_until))
+        steady_ms = core.next_steady_ms()
+        if steady_ms is not None:
+            delay = max((steady_ms - core.steady_ms) / 1000, 0.0)
             self._arm(max(now + delay, self._core_rests_until))
 
     def _arm(self, when: float) -> None:
@@ -232,8 +247,7 @@ class Turn:
             self._arm(when)
 
     def _run_core_deadlines(self, now: float) -> None:
-        deadline_ms = self._core.next_deadline_ms()
-        if deadline_ms is not None and deadline_ms <= self._core.now_ms and now >= self._core_rests_until:
+        if now >= self._core_rests_until and self._core.is_due():
             try:
                 self._core.handle_deadlines()
             except Exception:

@@ -26,7 +26,7 @@ from artemis_py.store.node import node_id
 from artemis_py.store.recovery import recover, restore_retained
 from tests.cluster.bodies import SimStore, lose_unsynced
 from tests.cluster.network import End
-from tests.core_harness import make_queue
+from tests.core_harness import START_MS, make_queue
 
 if TYPE_CHECKING:
     from tests.cluster.simulation import Simulation
@@ -68,6 +68,8 @@ class Node:
         self._commits = 0
         self._turns = 0
         self.jobs: list[Callable[[], str | None]] = []
+        # The steady clock begins anywhere, so what takes one clock for the other goes wrong.
+        self._steady_offset_ms = simulation.keyed.between(1, 1 << 30, "steady clock", name)
         self.clock_offset_ms = simulation.keyed.between(-2_000, 2_000, "clock", name)
         self.start()
 
@@ -89,7 +91,7 @@ class Node:
         repository.add("#", self.settings)
         seed = self.simulation.keyed.between(0, 1 << 40, "entropy", self.name, self.generation)
         self.domain = Domain(repository, Dispatcher(self.store, None, options), options, entropy=Entropy(seed))
-        self.domain.dispatcher.now_ms = self.clock()
+        self.stamp()
         self.domain.events.subscribe(self.events.append)
         self.services = Services(Sessions(self.domain))
         recover(self.store, self.domain, FORMATS)
@@ -131,7 +133,23 @@ class Node:
     # -- the loop ----------------------------------------------------------------------------------------------
 
     def clock(self) -> int:
+        """The wall clock, which a test may set."""
         return int(self.simulation.now) + self.clock_offset_ms
+
+    def steady_clock(self) -> int:
+        """The loop's clock, which nobody sets."""
+        return int(self.simulation.now) - START_MS + self._steady_offset_ms
+
+    def stamp(self) -> None:
+        """What a turn does first."""
+        self.domain.dispatcher.now_ms = self.clock()
+        self.domain.dispatcher.steady_ms = self.steady_clock()
+
+    def set_clock(self, by_ms: int) -> None:
+        """Set the wall clock forward or back."""
+        self.clock_offset_ms += by_ms
+        self._deadline = None
+        self.plan_turn()
 
     def run(self, generation: int, callback: Callable[[], object]) -> None:
         """One callback on the loop of this process, if it still lives."""
@@ -140,7 +158,7 @@ class Node:
         if self.is_stopped:
             self._held.append(lambda: self.run(generation, callback))
             return
-        self.domain.dispatcher.now_ms = self.clock()
+        self.stamp()
         callback()
         self.plan_turn()
 
@@ -168,9 +186,8 @@ class Node:
             return
         self._is_planned = False
         dispatcher = self.domain.dispatcher
-        dispatcher.now_ms = self.clock()
-        next_ms = dispatcher.next_deadline_ms()
-        if next_ms is not None and next_ms <= dispatcher.now_ms:
+        self.stamp()
+        if dispatcher.is_due():
             dispatcher.handle_deadlines()
         if dispatcher.run():
             self.plan_turn()
@@ -178,10 +195,15 @@ class Node:
         self._plan_deadline()
 
     def _plan_deadline(self) -> None:
-        next_ms = self.domain.dispatcher.next_deadline_ms()
-        if next_ms is None:
+        dispatcher = self.domain.dispatcher
+        planned: list[int] = []
+        if (next_ms := dispatcher.next_deadline_ms()) is not None:
+            planned.append(next_ms - self.clock_offset_ms)
+        if (steady_ms := dispatcher.next_steady_ms()) is not None:
+            planned.append(steady_ms - self._steady_offset_ms + START_MS)
+        if not planned:
             return
-        at = max(float(next_ms - self.clock_offset_ms), self.simulation.now + 1)
+        at = max(float(min(planned)), self.simulation.now + 1)
         if self._deadline is None or at < self._deadline or self._deadline <= self.simulation.now:
             self._deadline = at
             generation = self.generation

@@ -267,9 +267,9 @@ class Simulation:
     def counted_as_stranded(self) -> list[str]:
         """What the metric `mesh_stranded_messages` says of each node: something has waited for five seconds (C61)."""
         for node in self.nodes:
-            stranded(node.mesh, node.clock())
+            stranded(node.mesh, node.steady_clock())
         self.run_for(6_000)
-        counts = {node.name: stranded(node.mesh, node.clock()) for node in self.nodes}
+        counts = {node.name: stranded(node.mesh, node.steady_clock()) for node in self.nodes}
         return [f"{name} counts {count} messages as stranded" for name, count in counts.items() if count]
 
 

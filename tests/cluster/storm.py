@@ -15,6 +15,7 @@ from tests.cluster.keyed import Keyed
 from tests.cluster.node import Node, make_mesh
 from tests.cluster.simulation import MeshMaker, Simulation
 
+HOUR_MS = 3_600_000
 SELECTORS = ["colour = 'red'", "colour = 'blue'", "number > 5 AND colour <> 'green'"]
 
 
@@ -77,6 +78,8 @@ class Storm:
             sim.add_nodes(self.nodes_count, self.change(config), settings, self.ties())
             sim.run_for(self.keyed.choice([0, 2_000], "lead"))
             start = sim.now
+            if self.sets_clocks and self.keyed.chance(0.3, "clocks"):
+                self.set_clocks()
             for step in self.steps:
                 sim.at(start + step.at_ms, partial(self.play, step))
             sim.run_for((self.steps[-1].at_ms if self.steps else 0) + 100)
@@ -90,6 +93,20 @@ class Storm:
     def change(self, config: ClusterConfig) -> ClusterConfig:
         """The configuration of each broker."""
         return config
+
+    @property
+    def sets_clocks(self) -> bool:
+        """Whether wall clocks are set in some histories: not where the newer of two times wins."""
+        return True
+
+    def set_clocks(self) -> None:
+        """Set the wall clocks of some brokers by an hour while the history is played: no span depends on them."""
+        for node in self.simulation.nodes:
+            # A clock that is set back must still say a time after 1970.
+            node.set_clock(2 * HOUR_MS)
+            by_ms = self.keyed.choice([-HOUR_MS, -HOUR_MS, HOUR_MS, 0], "clock", node.name)
+            at_ms = self.simulation.now + self.keyed.between(0, 5_000, "clock at", node.name)
+            self.simulation.at(at_ms, partial(node.set_clock, by_ms))
 
     @property
     def strands_nothing(self) -> bool:

@@ -52,7 +52,7 @@ class Requester:
     ) -> None:
         self.node = node
         self.name = name
-        node.domain.dispatcher.now_ms = node.clock()
+        node.stamp()
         self.session = Session(node.domain, Subject(user), "requester", "test")
         self.temporary = self.session.create_node(routing_type, name)
         queue = name

@@ -18,7 +18,7 @@ ID = b"tid-1"
 
 def send(node: Node, body: str, id: bytes = ID, durable: bool = True) -> int:
     """A message with a duplicate id, for queue `q`."""
-    node.domain.dispatcher.now_ms = node.clock()
+    node.stamp()
     ledger = node.simulation.ledger
     ledger.sent(body, durable, node.name)
     message = plain_message("q", MessageView(body=body))

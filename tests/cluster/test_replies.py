@@ -73,7 +73,7 @@ def reply(
     node: Node, to: str | Producer, body: str, durable: bool = True, transaction: Transaction | None = None
 ) -> Producer:
     """A client's reply."""
-    node.domain.dispatcher.now_ms = node.clock()
+    node.stamp()
     producer = node.session.producer(to) if isinstance(to, str) else to
     message = plain_message(producer.name, MessageView(body=body))
     message.durable = durable
@@ -227,7 +227,7 @@ def test_answer_does_not_wait_for_a_node_that_has_stopped(sim: Simulation) -> No
     a, b = meshed(sim, 2)
     requester = Requester(a)
     sim.stop(a, 2_000)
-    b.domain.dispatcher.now_ms = b.clock()
+    b.stamp()
     b.session.producer(requester.name)
     announcement = b.domain.dispatcher.announcements.fresh
     assert announcement is not None

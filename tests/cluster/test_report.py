@@ -14,9 +14,9 @@ from tests.cluster.test_handover import meshed, send_all
 
 def stranded_at(sim: Simulation, node: Node) -> int:
     """What the gauge says when it is read twice, six seconds apart."""
-    stranded(node.mesh, node.clock())
+    stranded(node.mesh, node.steady_clock())
     sim.run_for(6_000)
-    return stranded(node.mesh, node.clock())
+    return stranded(node.mesh, node.steady_clock())
 
 
 def test_messages_that_are_stranded_on_purpose_are_counted(sim: Simulation) -> None:

@@ -1,7 +1,7 @@
 """Connection routers: keys, policies, caches, pools and quorums (artemis-model §5.10)."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -14,7 +14,7 @@ from artemis_py.cluster.routers.pools import DialledPool
 from artemis_py.cluster.routers.router import ConnectionRouter
 from artemis_py.core.runtime.access import Subject
 from artemis_py.core.runtime.referrals import HERE, Alternative, Newcomer, Route
-from artemis_py.core.runtime.timers import Timers
+from artemis_py.core.runtime.timers import Timer, Timers
 from artemis_py.core.settings.router_config import CacheConfig, KeyType, PoolConfig, RouterConfig, RoutingPolicy
 from artemis_py.store.memory import MemoryStore
 
@@ -83,8 +83,12 @@ class World:
             self.cache = RouteCache("r", config.cache, storage or MemoryStore(), lambda: self.now_ms)
             self.cache.load()
         pool = None if config.pool is None else self.members
-        self.router = ConnectionRouter(config, pool, choose, self.cache, self.timers, lambda: self.now_ms)
+        self.router = ConnectionRouter(config, pool, choose, self.cache, self.after)
         self.decided: list[Route] = []
+
+    def after(self, delay_ms: int, callback: Callable[[], None]) -> Timer:
+        """Plan a call."""
+        return self.timers.at(self.now_ms + delay_ms, callback)
 
     def pass_time(self, ms: int) -> None:
         """Timers come."""

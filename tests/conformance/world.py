@@ -144,5 +144,6 @@ class World:
     def pass_time(self, milliseconds: int) -> None:
         """Move the clock and do what was planned until then."""
         self.domain.dispatcher.now_ms += milliseconds
+        self.domain.dispatcher.steady_ms += milliseconds
         self.domain.dispatcher.handle_deadlines()
         self.run()

@@ -18,7 +18,7 @@ from artemis_py.cluster.routers.cache import RouteCache
 from artemis_py.cluster.routers.policies import Choose, group_of
 from artemis_py.cluster.routers.pools import Pool
 from artemis_py.core.runtime.referrals import HERE, Alternative, Newcomer, Route
-from artemis_py.core.runtime.timers import Timer, Timers
+from artemis_py.core.runtime.timers import Timer
 from artemis_py.core.settings.router_config import KeyType, RouterConfig
 
 NULL: Final = "NULL"
@@ -44,16 +44,17 @@ class ConnectionRouter:
         pool: Pool | None,
         choose: Choose | None,
         cache: RouteCache | None,
-        timers: Timers,
-        now_ms: Callable[[], int],
+        after: Callable[[int, Callable[[], None]], Timer],
     ) -> None:
-        """Create it; `choose` is its policy. Both expressions of the configuration are valid."""
+        """Create it; `choose` is its policy, and `after` plans a call in some milliseconds.
+
+        Both expressions of the configuration are valid.
+        """
         self.config: Final = config
         self._pool: Final = pool
         self._choose: Final = choose
         self._cache: Final = cache
-        self._timers: Final = timers
-        self._now_ms: Final = now_ms
+        self._after: Final = after
         self._key_filter: Final = re.compile(config.key_filter) if config.key_filter else None
         self._local: Final = re.compile(config.local_target_filter) if config.local_target_filter else None
         self._waiting: Final[dict[_Waiting, None]] = {}
@@ -144,8 +145,7 @@ class ConnectionRouter:
         waiting = _Waiting(newcomer, key, decided)
         refusal = Route(refusal=f"fewer than {pool.quorum_size} brokers are there: try again later")
         self._waiting[waiting] = None
-        due_ms = self._now_ms() + pool.quorum_timeout_ms
-        waiting.timer = self._timers.at(due_ms, partial(self._end_waiting, waiting, refusal))
+        waiting.timer = self._after(pool.quorum_timeout_ms, partial(self._end_waiting, waiting, refusal))
 
     def _end_waiting(self, waiting: _Waiting, route: Route) -> None:
         del self._waiting[waiting]

@@ -1,6 +1,7 @@
 """The dispatcher: which queues deliver when, and what all queues of a broker share."""
 
 from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import mypyc_attr
@@ -14,7 +15,7 @@ from artemis_py.core.runtime.announcement import Announcements
 from artemis_py.core.runtime.background import BackgroundWork
 from artemis_py.core.runtime.meter import Meter
 from artemis_py.core.runtime.numbers import Numbers
-from artemis_py.core.runtime.timers import Timers
+from artemis_py.core.runtime.timers import Timer, Timers
 from artemis_py.core.settings.broker_settings import DEFAULT_BROKER_SETTINGS, BrokerSettings
 from artemis_py.errors import LimitExceeded
 
@@ -87,6 +88,8 @@ class Dispatcher:
     ) -> None:
         self.now_ms: int = 0
         """Time in milliseconds since 1970, set at the start of each iteration of the loop."""
+        self.steady_ms: int = 0
+        """Milliseconds on a clock that nobody sets, for spans; stamped with `now_ms`. It begins anywhere."""
         self.meter: Meter = Meter()
         self.storage: Storage = storage
         self.stores: bool = storage.is_durable
@@ -104,6 +107,9 @@ class Dispatcher:
         self.starved: set[Consumer] = set()
         """Consumers that get nothing until memory is free or they settle something."""
         self.timers: Timers = Timers(self.meter)
+        """Calls that are planned by `now_ms`."""
+        self.steady_timers: Timers = Timers(self.meter)
+        """Calls that are planned by `steady_ms`."""
         self.slices: BackgroundWork = BackgroundWork()
         """Work that takes many iterations of the loop."""
         self.scan: ScanBudget = ScanBudget(0)
@@ -186,13 +192,31 @@ class Dispatcher:
         consumer.is_starved = True
         self.starved.add(consumer)
 
+    def after(self, delay_ms: int, callback: Callable[[], None]) -> Timer:
+        """Plan a call in `delay_ms`, even if the wall clock is set in between."""
+        return self.steady_timers.at(self.steady_ms + delay_ms, callback)
+
     def next_deadline_ms(self) -> int | None:
-        """Return when `handle_deadlines` is due next, in milliseconds since 1970; None: never."""
+        """Return when a timer of the wall clock is due next, in milliseconds since 1970; None: never."""
         return self.timers.next_ms()
 
+    def next_steady_ms(self) -> int | None:
+        """Return when a timer of the steady clock is due next, as `steady_ms` counts; None: never."""
+        return self.steady_timers.next_ms()
+
+    def is_due(self) -> bool:
+        """Tell whether `handle_deadlines` has something to run now."""
+        deadline_ms, steady_ms = self.next_deadline_ms(), self.next_steady_ms()
+        if deadline_ms is not None and deadline_ms <= self.now_ms:
+            return True
+        return steady_ms is not None and steady_ms <= self.steady_ms
+
     def handle_deadlines(self) -> None:
-        """Run the timers that are due at `now_ms`."""
-        self.timers.run(self.now_ms)
+        """Run the timers that are due at `now_ms` and at `steady_ms`."""
+        try:
+            self.timers.run(self.now_ms)
+        finally:
+            self.steady_timers.run(self.steady_ms)
 
     def run(self, budget: int = 1000, is_busy: bool = True) -> bool:
         """Let every ready queue deliver, at most `budget` messages in all, then do a slice of background work.

@@ -222,6 +222,44 @@ def test_what_is_planned_for_one_moment_by_the_thousand_takes_many_turns() -> No
     assert runs == 4
 
 
+def test_calls_after_a_span_come_whatever_the_wall_clock_says() -> None:
+    """It may be set back, or forward; what is planned for a time of day follows it."""
+    dispatcher = make_domain().dispatcher
+    said: list[str] = []
+    dispatcher.after(1_000, lambda: said.append("span"))
+    dispatcher.timers.at(START_MS + 1_000, lambda: said.append("time of day"))
+
+    dispatcher.now_ms -= 3_600_000
+    dispatcher.steady_ms += 999
+    assert not dispatcher.is_due()
+    dispatcher.steady_ms += 1
+    assert dispatcher.is_due()
+    dispatcher.handle_deadlines()
+    assert said == ["span"]
+    assert dispatcher.next_steady_ms() is None
+    dispatcher.after(1_000, lambda: said.append("later"))
+    dispatcher.now_ms += 2 * 3_600_000
+    assert dispatcher.is_due()
+    dispatcher.handle_deadlines()
+    assert said == ["span", "time of day"]
+
+
+def test_a_call_that_fails_keeps_none_of_the_other_clock() -> None:
+    """A deadline of the core that fails is an error in the log; those of the mesh come all the same."""
+    dispatcher = make_domain().dispatcher
+    said: list[str] = []
+
+    def fail() -> None:
+        raise RuntimeError("planted")
+
+    dispatcher.timers.at(START_MS, fail)
+    dispatcher.after(0, lambda: said.append("span"))
+    with pytest.raises(RuntimeError, match="planted"):
+        dispatcher.handle_deadlines()
+
+    assert said == ["span"]
+
+
 @pytest.mark.parametrize("with_filters", [False, True])
 def test_routing_counts_what_it_does(with_filters: bool) -> None:
     """A unit for each queue that gets the message, and for each that had to be asked."""

@@ -15,7 +15,7 @@ from artemis_py.core.settings.cluster_config import ClusterConfig, Scope
 from artemis_py.deployment.clients import REASON, Clients
 from artemis_py.errors import BrokerDrained, HostStopped
 from artemis_py.management.facts import MeshFacts
-from tests.core_harness import settle_down
+from tests.core_harness import pass_time, settle_down
 from tests.unit.management.world import MANAGEMENT, Rules, World
 
 
@@ -326,9 +326,7 @@ def test_clients_are_sent_away_after_their_time() -> None:
     assert clients.count == 1
     settle_down(world.domain)
     assert told[0].reasons == []
-    world.domain.dispatcher.now_ms += 1_000
-    world.domain.dispatcher.handle_deadlines()
-    settle_down(world.domain)
+    pass_time(world.domain, 1_000)
 
     assert [each.reasons for each in told] == [[REASON], []]
     assert [each.referred for each in told] == [[False], []]

@@ -17,10 +17,12 @@ class ScriptedCore:
 
     def __init__(self) -> None:
         self.now_ms = 0
+        self.steady_ms = 0
         self.meter = Meter()
         self.work = 0
         self.runs: list[int] = []
         self.deadline_ms: int | None = None
+        self.steady_deadline_ms: int | None = None
         self.deadlines_handled: list[int] = []
         self.error: Exception | None = None
         self.was_busy = False
@@ -38,11 +40,22 @@ class ScriptedCore:
     def next_deadline_ms(self) -> int | None:
         return self.deadline_ms
 
+    def next_steady_ms(self) -> int | None:
+        return self.steady_deadline_ms
+
+    def is_due(self) -> bool:
+        return (self.deadline_ms is not None and self.deadline_ms <= self.now_ms) or (
+            self.steady_deadline_ms is not None and self.steady_deadline_ms <= self.steady_ms
+        )
+
     def handle_deadlines(self) -> None:
         self.deadlines_handled.append(self.now_ms)
         if self.error is not None:
             raise self.error
-        self.deadline_ms = None
+        if self.deadline_ms is not None and self.deadline_ms <= self.now_ms:
+            self.deadline_ms = None
+        if self.steady_deadline_ms is not None and self.steady_deadline_ms <= self.steady_ms:
+            self.steady_deadline_ms = None
 
     def stored(self, batch: int) -> bool:
         return batch == AWAITED_BATCH
@@ -96,12 +109,13 @@ def test_all_marked_connections_write_once_after_one_dispatch(turn: Turn, core: 
     assert len(core.runs) == 1
 
 
-def test_entering_stamps_the_core_with_the_wall_clock(turn: Turn, core: ScriptedCore, loop: ManualLoop) -> None:
+def test_entering_stamps_the_core_with_both_clocks(turn: Turn, core: ScriptedCore, loop: ManualLoop) -> None:
     """The core has no clock of its own."""
     loop.now = 1.5
 
     assert turn.enter() == 1.5
     assert core.now_ms == START_MS + 1500
+    assert core.steady_ms == 1500
 
 
 def test_unfinished_dispatch_goes_on_in_the_next_iteration(turn: Turn, core: ScriptedCore, loop: ManualLoop) -> None:
@@ -215,6 +229,42 @@ def test_wall_clock_set_forward_is_noticed(turn: Turn, core: ScriptedCore, loop:
     loop.advance(LONGEST_CORE_WAIT_S)
 
     assert len(core.deadlines_handled) == 1
+
+
+def test_steady_deadline_is_kept_whatever_the_wall_clock_says(core: ScriptedCore, loop: ManualLoop) -> None:
+    """An hour that comes twice delays no span, and one that is skipped shortens none."""
+    jump = 0.0
+    turn = Turn(core, loop, lambda: loop.wall_clock() + jump)
+    for by in (-3600.0, 3600.0):
+        core.steady_deadline_ms = int(loop.now * 1000) + 20_000
+        handled = len(core.deadlines_handled)
+        turn.plan()
+        loop.run()
+        jump += by
+        loop.advance(19.5)
+        assert len(core.deadlines_handled) == handled
+        loop.advance(0.5)
+        assert len(core.deadlines_handled) == handled + 1
+
+
+def test_the_wall_clock_is_not_read_for_a_steady_deadline(turn: Turn, core: ScriptedCore, loop: ManualLoop) -> None:
+    """A broker that waits for a span wakes up once, at its end."""
+    core.steady_deadline_ms = 60_000
+    turn.plan()
+    loop.run()
+
+    assert loop.timers == [60.0]
+
+
+def test_the_earlier_deadline_of_both_clocks_comes_first(turn: Turn, core: ScriptedCore, loop: ManualLoop) -> None:
+    """There is one timer for both."""
+    for wall_s, steady_s in ((2.0, 3.0), (5.0, 4.0)):
+        core.deadline_ms, core.steady_deadline_ms = START_MS + int(wall_s * 1000), int(steady_s * 1000)
+        turn.plan()
+        loop.run()
+        assert loop.timers == [min(wall_s, steady_s)]
+        loop.advance(max(wall_s, steady_s) - loop.now)
+        assert not core.is_due()
 
 
 def test_failing_core_deadline_rests_before_it_is_tried_again(
