@@ -63,13 +63,20 @@ SMALL_CHANGES: Final = 64
 LOOK_S: Final = 0.001
 
 
+class Planned(Protocol):
+    """A call that the event loop will make."""
+
+    def cancel(self) -> None:
+        """Have it not made."""
+
+
 class Scheduler(Protocol):
     """The part of the event loop that the store uses."""
 
     def call_soon(self, callback: Callable[[], object], /) -> object:
         """Run `callback` in the next iteration of the loop."""
 
-    def call_later(self, delay: float, callback: Callable[[], object], /) -> object:
+    def call_later(self, delay: float, callback: Callable[[], object], /) -> Planned:
         """Run `callback` after `delay` seconds."""
 
 
@@ -120,6 +127,8 @@ class GroupCommit(Gathering):
         """Whether it needs no other look, and is committed right after the commit in flight."""
         self._has_timer = False
         """Whether a timer is set that commits what no caller waits for."""
+        self._fold_plan: Planned | None = None
+        """The fold that comes when the log is old enough; a program that embeds a broker would keep it until then."""
 
     # -- states ----------------------------------------------------------------------------------------------
 
@@ -167,6 +176,9 @@ class GroupCommit(Gathering):
             return
         self._environment = None
         self._run = None
+        if self._fold_plan is not None:
+            self._fold_plan.cancel()
+            self._fold_plan = None
         self.files.worker = None
         batch, folding = self._gathering, self._folding
         self._gathering = Batch()
@@ -345,7 +357,7 @@ class GroupCommit(Gathering):
             self._fail(f"{type(error).__name__}: {error}", batch)
             return
         size = sum([len(part) for part in record])
-        if folding.is_quick(batch, size):
+        if folding.is_quick(batch, size) and not run.worker.is_busy:
             self._appended(folding.append(batch, record), size)
         else:
             run.worker.submit(partial(folding.append, batch, record), lambda failure: self._appended(failure, size))
@@ -374,7 +386,7 @@ class GroupCommit(Gathering):
             self._fail(failure, batch)
             return
         if folding.merge(batch, size_bytes):
-            run.scheduler.call_later(folding.max_age_s, self._fold)
+            self._fold_later(folding, run)
         self._answer(batch)
         if folding.is_due:
             self._fold()
@@ -384,6 +396,12 @@ class GroupCommit(Gathering):
         """Begin a fold, unless one runs."""
         if self._folding is not None and self._run is not None and self.failure is None:
             self._folding.fold()
+
+    def _fold_later(self, folding: Folding, run: Run) -> None:
+        """Plan a fold for when the log is old enough."""
+        if self._fold_plan is not None:
+            self._fold_plan.cancel()
+        self._fold_plan = run.scheduler.call_later(folding.max_age_s, self._fold)
 
     def _folded(self, failure: str | None, batch: Batch) -> None:
         """Use that LMDB has what was folded; commits may have waited for it."""
@@ -398,7 +416,7 @@ class GroupCommit(Gathering):
         if folding.is_due:
             self._fold()
         elif folding.has_work:
-            run.scheduler.call_later(folding.max_age_s, self._fold)
+            self._fold_later(folding, run)
         if self._in_flight is None and (self._is_due or (self._is_planned and not self._is_urgent)):
             self._commit()
 

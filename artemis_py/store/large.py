@@ -32,6 +32,10 @@ CHUNK_BYTES: Final = 128 * 1024
 class Worker(Protocol):
     """A thread that runs jobs in order."""
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether a job runs or waits."""
+
     def submit(self, job: Callable[[], str | None], done: Callable[[str | None], None]) -> None:
         """Run `job`, which never raises, in the thread, then `done` with its result on the loop."""
 

@@ -17,11 +17,20 @@ class Worker:
         self._enter = enter
         self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="artemis-py-worker")
         self._is_stopped = False
+        self._unfinished = 0
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a job runs or waits, or `done` has not been called for it. To be asked on the loop."""
+        return self._unfinished > 0
 
     def submit(self, job: Callable[[], T], done: Callable[[T], None]) -> None:
         """Run `job`, which must not raise, in the thread, then call `done` with its result on the loop."""
 
+        self._unfinished += 1
+
         def finish(result: T) -> None:
+            self._unfinished -= 1
             if not self._is_stopped:
                 self._enter()
                 done(result)

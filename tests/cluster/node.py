@@ -38,6 +38,20 @@ REST_MS = 2_000
 FORMATS: dict[str, MessageFormat] = {PLAIN_FORMAT.name: PLAIN_FORMAT}
 
 
+class PlannedCall:
+    """A call that a node's loop will make."""
+
+    def __init__(self, callback: Callable[[], object]) -> None:
+        self._callback: Callable[[], object] | None = callback
+
+    def cancel(self) -> None:
+        self._callback = None
+
+    def make(self) -> None:
+        if self._callback is not None:
+            self._callback()
+
+
 class Node:
     """One broker; after a crash it starts again on the same folder."""
 
@@ -215,9 +229,15 @@ class Node:
         generation = self.generation
         self.simulation.at(self.simulation.now, lambda: self.run(generation, callback))
 
-    def call_later(self, delay: float, callback: Callable[[], object], /) -> None:
+    def call_later(self, delay: float, callback: Callable[[], object], /) -> "PlannedCall":
         generation = self.generation
-        self.simulation.at(self.simulation.now + delay * 1000, lambda: self.run(generation, callback))
+        call = PlannedCall(callback)
+        self.simulation.at(self.simulation.now + delay * 1000, lambda: self.run(generation, call.make))
+        return call
+
+    @property
+    def is_busy(self) -> bool:
+        return bool(self.jobs)
 
     def submit(self, job: Callable[[], str | None], done: Callable[[str | None], None]) -> None:
         self._commits += 1

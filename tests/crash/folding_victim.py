@@ -19,7 +19,7 @@ from artemis_py.store.schema import DATABASES
 from tests.core_harness import browse_all
 from tests.crash.victim import STEPS, confirm
 from tests.log_switch import SMALL_LOG
-from tests.unit.store.world import World, multicast
+from tests.unit.store.world import Planned, World, multicast
 
 BALLAST: Final = 20_000
 """Octets of the large messages: a file of the log has room for two."""
@@ -32,9 +32,8 @@ def main(folder: Path) -> None:
     world = World(folder, log=SMALL_LOG)
     call_later = world.hands.call_later
 
-    def forget_age(delay: float, callback: Callable[[], object], /) -> None:
-        if delay < LONG_S:
-            call_later(delay, callback)
+    def forget_age(delay: float, callback: Callable[[], object], /) -> Planned:
+        return call_later(delay, callback) if delay < LONG_S else Planned([], callback)
 
     world.hands.call_later = forget_age  # type: ignore[method-assign]
     source = world.queue("source")

@@ -341,6 +341,22 @@ def test_an_idle_loop_waits_for_a_quick_disk_itself(tmp_path: Path, monkeypatch:
     assert (jobs, confirmed, found) == (0, [0, 1, 2], ["0", "1", "2"])
 
 
+def test_a_worker_that_is_busy_appends_when_it_comes_to_it(tmp_path: Path) -> None:
+    """The loop does not wait for a disk that is busy with something else."""
+    confirmed: list[bool] = []
+    with LogWorld(tmp_path, log=LogSettings(files=SMALL_LOG.files, longest_wait_s=60.0)) as world:
+        world.queue()
+        world.settle()
+        world.hands.submit(lambda: None, lambda _: None)
+        world.send("q", "one")
+        world.store.when_durable(lambda: confirmed.append(True))
+        world.hands.turn()
+        waited = len(world.hands.jobs), list(confirmed)
+        world.settle()
+
+    assert (waited, confirmed) == ((2, []), [True])
+
+
 @pytest.mark.parametrize("limit", ["FOLD_CHANGES", "FOLD_BYTES"])
 def test_a_fold_starts_when_enough_has_gathered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str) -> None:
     """Enough changes, or enough bytes."""

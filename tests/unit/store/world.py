@@ -38,8 +38,13 @@ class Handmade:
     def call_soon(self, callback: Callable[[], object], /) -> None:
         self.planned.append(callback)
 
-    def call_later(self, delay: float, callback: Callable[[], object], /) -> None:
+    def call_later(self, delay: float, callback: Callable[[], object], /) -> "Planned":
         self.planned.append(callback)
+        return Planned(self.planned, callback)
+
+    @property
+    def is_busy(self) -> bool:
+        return bool(self.jobs)
 
     def submit(self, job: Callable[[], str | None], done: Callable[[str | None], None]) -> None:
         self.jobs.append((job, done))
@@ -54,6 +59,18 @@ class Handmade:
         """Finish the commit that is under way; with `failure` its result is that, and nothing is written."""
         job, done = self.jobs.pop(0)
         done(job() if failure is None else failure)
+
+
+class Planned:
+    """A call that `Handmade` will make."""
+
+    def __init__(self, planned: list[Callable[[], object]], callback: Callable[[], object]) -> None:
+        self._planned = planned
+        self._callback = callback
+
+    def cancel(self) -> None:
+        if self._callback in self._planned:
+            self._planned.remove(self._callback)
 
 
 class World:
