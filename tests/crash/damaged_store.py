@@ -46,9 +46,13 @@ Change = Callable[[bytearray], bytearray]
 
 
 def make(folder: Path) -> None:
-    """A store with something of everything, several pages of messages, long values, and free pages."""
+    """A store with something of everything, several pages of messages, long values, and free pages.
+
+    Each commit is one of LMDB. With a log there would be so few that what leads to the values is not behind them, where
+    it is in a store that has lived for a while, and where a cut loses it.
+    """
     fill_large(folder)
-    with World(folder) as world:
+    with World(folder, log=None) as world:
         world.queue("many")
         world.send("many", *[f"many {number} {'x' * 150}" for number in range(MANY)])
         world.send("many", "y" * 9000, "z" * 30000)
@@ -57,7 +61,7 @@ def make(folder: Path) -> None:
         world.settle()
         world.stop()
     make_ranges(folder)
-    with World(folder) as world:
+    with World(folder, log=None) as world:
         for reference in list(browse_all(world.queue("many")))[: MANY // 6]:
             acknowledge(reference)
         world.settle()
@@ -66,7 +70,7 @@ def make(folder: Path) -> None:
 
 def make_ranges(folder: Path) -> None:
     """A queue that has inherited two ranges, of which the first is half consumed, and messages around them."""
-    with World(folder) as world:
+    with World(folder, log=None) as world:
         world.services.staging.epochs.inherited_messages = 1
         queue = world.queue("ranges")
         world.send("ranges", "before")
