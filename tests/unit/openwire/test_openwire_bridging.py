@@ -401,7 +401,7 @@ def test_openwire_bodies_of_mqtt(payload: bytes, fields: dict[str, Any], kind: t
 
 
 def test_openwire_fields_of_mqtt() -> None:
-    """User properties are properties, and the topic is a topic."""
+    """User properties are properties, and both topics are topics."""
     received = delivered(
         from_mqtt(
             b"m",
@@ -413,7 +413,7 @@ def test_openwire_fields_of_mqtt() -> None:
     )
 
     assert received.destination == ActiveMQTopic(physical_name="orders")
-    assert received.reply_to == ActiveMQQueue(physical_name="a.b")
+    assert received.reply_to == ActiveMQTopic(physical_name="a.b")
     assert received.correlation_id == "ID:AMQP_BINARY:00FF"
     assert (received.group_id, received.group_sequence) == ("g", 4)
     found = properties(received)
