@@ -60,8 +60,9 @@ class Publisher:
         """Route one message, and retain it if it asks for that; returns how many queues got it. Raises Refusal."""
         producer = self._producers.get(topic)
         address = None if producer is None else producer.inlet.address
+        kept_bytes = len(payload) + len(properties) + 1 if retain and payload else 0
         if producer is None or address is None or address.is_deleted:
-            producer = self._make_producer(topic)
+            producer = self._make_producer(topic, kept_bytes)
             address = producer.inlet.address
         routing_type = NO_TYPE
         if (
@@ -72,8 +73,8 @@ class Publisher:
         ):
             # Only subscriptions with wildcards can get it: saying so spares the core to look for a queue to create.
             routing_type = _MULTICAST
-        if retain and payload:
-            self._check_retained(self._retained_name(topic, producer), len(payload) + len(properties) + 1)
+        if kept_bytes:
+            self._check_retained(self._retained_name(topic, producer), kept_bytes)
         message = Message(
             self._format,
             "",
@@ -108,13 +109,16 @@ class Publisher:
         """Check each topic again: the client's rights changed."""
         self._producers.clear()
 
-    def _make_producer(self, topic: str) -> Producer:
+    def _make_producer(self, topic: str, kept_bytes: int) -> Producer:
         """Make a producer: an unknown address becomes MULTICAST; the types of a known one decide
-        (artemis-model §4.2.4).
+        (artemis-model §4.2.4). `kept_bytes` is the size of what will be retained, 0 if nothing will.
         """
         if is_system_topic(topic):
             raise NotAuthorized(f"'{topic}' is reserved for the broker")
         name = self._names.address(topic)
+        if kept_bytes:
+            # Before the address is created: a flood that is refused would leave an address for each topic.
+            self._check_retained(name, kept_bytes)
         session = self._session
         if self._exchange and not is_reserved(topic):
             check_topic_exchange(session, self._exchange)

@@ -27,6 +27,21 @@ def test_a_limit_of_the_broker_stays_when_somebody_connects_elsewhere() -> None:
     assert site.services.retained.count == 1
 
 
+def test_a_message_that_is_not_retained_leaves_no_address() -> None:
+    """A flood of them took more memory for addresses than it was refused for."""
+    site = Site()
+    client = Client(site, mqttMaxRetainedMessages="1")
+    client.connect("c")
+    client.publish("kept", b"1", 1, 1, retain=True)
+    client.packets()
+
+    client.publish("refused", b"1", 1, 2, retain=True)
+
+    assert client.packets() == [("puback", 2, 0x97)]
+    assert "kept" in site.domain.addresses
+    assert "refused" not in site.domain.addresses
+
+
 def test_sessions_are_limited_on_every_acceptor() -> None:
     site = Site()
     Client(site, acceptor="one", mqttMaxSessions="0")
