@@ -1,7 +1,7 @@
 """What durability costs: the broker with its store against itself without, the bare disk, and Apache Artemis.
 
-In each round the same load meets the compiled broker with `persistence-enabled` true, once without and once with
-`write-ahead-log`, and false, one after the other, and a loop in this process writes the same bytes to the same disk,
+In each round the same load meets the compiled broker without `write-ahead-log` ("durable"), with it ("log"), and with
+`persistence-enabled` false, one after the other, and a loop in this process writes the same bytes to the same disk,
 with fdatasync behind each batch.
 
     python benchmarks/durable.py [--artemis] [--rounds 5] [--seconds 2] [--builds FOLDER | --python PYTHON]
@@ -120,7 +120,9 @@ def measure(python: Path, folder: Path, rounds: int, seconds: float, with_artemi
     """All figures."""
     results: dict[str, object] = {}
     stores = [
-        Broker("durable", python, folder / "durable", persistence=True),
+        Broker(
+            "durable", python, folder / "durable", persistence=True, core="<write-ahead-log>false</write-ahead-log>"
+        ),
         Broker("log", python, folder / "log", persistence=True, core="<write-ahead-log>true</write-ahead-log>"),
     ]
     brokers: list[Any] = [*stores, Broker("memory", python, folder / "memory")]
