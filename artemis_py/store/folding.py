@@ -30,8 +30,8 @@ LOGGER: Final = named_logger(__name__)
 
 # Changes, bytes of messages and bytes of records that one fold writes, approximately: enough that LMDB's syncs do not
 # count, and few enough that its pages take little memory (four times the bytes at most). No account counts records.
-FOLD_CHANGES: Final = 16_384
-FOLD_BYTES: Final = 8 << 20
+FOLD_CHANGES: Final = 8_192
+FOLD_BYTES: Final = 4 << 20
 FOLD_RECORD_BYTES: Final = 256 << 10
 
 # Records up to this size take as long as the sync alone.
