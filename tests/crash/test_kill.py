@@ -24,7 +24,7 @@ ITSELF = ("by itself",)
     [
         ("acknowledge-before-commit", ("produce",), ITSELF, {"P1"}),
         ("confirm-queue-before-commit", ("subscribe",), 4 * ITSELF, {"P10"}),
-        ("deliver-before-commit", ("repeat", "hurry"), ITSELF, {"P11"}),
+        ("deliver-before-commit", ("repeat", "hurry"), 4 * ITSELF, {"P11"}),
         ("commit-halves", ("transact", "transact", "consume"), ITSELF, {"P6"}),
         ("move-in-two-steps", ("produce", "transact", "consume"), ITSELF, {"P2", "P3", "P6", "P9"}),
         ("no-duplicate-ids", ("repeat", "consume"), ("after an answer",), {"P11"}),
