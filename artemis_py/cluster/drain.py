@@ -64,7 +64,6 @@ class Drain:
     """One drain of this node, from the command to its end."""
 
     def __init__(self, mesh: "Mesh") -> None:
-        self.began_ms: Final = mesh.now_ms
         self.handed_over_before: Final = mesh.handed_over
         self._mesh: Final = mesh
         self._outlets: Final[dict[LocalQueue, _Outlet]] = {}
