@@ -145,8 +145,14 @@ def blocks(first: int, count: int) -> Iterator[range]:
 
 def rss_mib() -> float:
     """Memory of this process, pages of files included."""
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE") / (1 << 20)
+    return memory_mib()[0]
+
+
+def memory_mib() -> tuple[float, float]:
+    """Memory of this process, and how much of it is pages of files: the system can take those back."""
+    fields = Path("/proc/self/statm").read_text().split()
+    page_mib = os.sysconf("SC_PAGE_SIZE") / (1 << 20)
+    return int(fields[1]) * page_mib, int(fields[2]) * page_mib
 
 
 class Watch:
@@ -154,11 +160,15 @@ class Watch:
 
     def __init__(self) -> None:
         self.highest_mib = 0.0
+        self.highest_own_mib = 0.0
+        """Without pages of files."""
 
     async def run(self) -> None:
         """Until cancelled."""
         while True:
-            self.highest_mib = max(self.highest_mib, rss_mib())
+            all_mib, file_mib = memory_mib()
+            self.highest_mib = max(self.highest_mib, all_mib)
+            self.highest_own_mib = max(self.highest_own_mib, all_mib - file_mib)
             await asyncio.sleep(0.05)
 
 
@@ -216,6 +226,7 @@ async def measure(folder: Path, messages: int, log: LogSettings | None) -> dict[
         "start_s": round(again.start_s, 3),
         "rss_filled_mib": round(full_mib, 1),
         "rss_highest_mib": round(watch.highest_mib, 1),
+        "own_highest_mib": round(watch.highest_own_mib, 1),
         "file_mib": round((folder / "data.mdb").stat().st_size / (1 << 20)),
     }
 

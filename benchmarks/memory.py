@@ -118,6 +118,7 @@ async def measure(folder: Path, scenario: str, messages: int, log: LogSettings |
         "messages": count,
         "rss_before_mib": round(before, 1),
         "rss_highest_mib": round(max(watch.highest_mib, rss_mib()), 1),
+        "own_highest_mib": round(watch.highest_own_mib, 1),
         "accounted_mib": round(run.domain.account.size_bytes / (1 << 20), 1),
     }
 

@@ -12,7 +12,7 @@ from artemis_py.core.messages.record import encode_amendment
 from artemis_py.core.queues.reference import COLD, Reference
 from artemis_py.store.large import FileBody
 from artemis_py.store.moves import Move
-from artemis_py.store.schema import LARGE, SHARED, UNREAD, Drop, plain_handle
+from artemis_py.store.schema import LARGE, SHARED, UNREAD, Drop, is_scheduled, plain_handle
 
 Answer = tuple[Callable[[], None], Callable[[str], None] | None]
 Removal = tuple[int, int, int, int, int, bool, bytes | None, Reference | None]
@@ -39,6 +39,7 @@ class Batch:
         "put_bytes",
         "puts",
         "removals",
+        "scattered",
         "sources",
         "updates",
         "waiting",
@@ -73,6 +74,9 @@ class Batch:
         self.last_put: Reference | None = None
         self.put_bytes: int = 0
         """Bytes in memory of the messages in `puts`; a shared one counts for each reference."""
+        self.scattered: int = 0
+        """Puts by delivery time, and puts and removals with a last-value key: each is likely to change a page of its
+        own, because they come in no order."""
         self.has_more: bool = False
         """Whether drops are unfinished, so that another commit has to continue them; set by the worker."""
         self.is_written: bool = False
@@ -115,6 +119,8 @@ class Batch:
             last.handle |= SHARED
         self.puts[reference] = handle
         self.put_bytes += reference.message.size
+        if reference.key is not None or is_scheduled(handle):
+            self.scattered += 1
         self.last_put = reference
         return handle
 
@@ -141,12 +147,16 @@ class Batch:
             if self.sources:
                 self.sources.pop(reference, None)
             self.put_bytes -= reference.message.size
+            if reference.key is not None or is_scheduled(reference.handle):
+                self.scattered -= 1
             return
         message = reference.message
         handle = reference.handle
         if message.large is not None:
             self._note(message.large)
             handle |= LARGE
+        if reference.key is not None:
+            self.scattered += 1
         self.removals.append(
             (
                 reference.queue.id,
@@ -168,6 +178,7 @@ class Batch:
 
     def remove_unread(self, queue_id: int, handle: int, size_bytes: int, key: bytes) -> None:
         """Gather the removal of a reference that is on disk only, and was not read."""
+        self.scattered += 1
         self.removals.append((queue_id, handle | UNREAD, 0, 0, size_bytes, True, key, None))
 
     def _note(self, large: LargeBody) -> FileBody:
@@ -187,6 +198,7 @@ class Batch:
 
         Removals come first: a reference that is removed from one place may be put at another by the same batch.
         """
+        self.scattered += later.scattered
         for removal in later.removals:
             self._merge_removal(removal)
         self.puts.update(later.puts)
@@ -218,6 +230,11 @@ class Batch:
             if self.sources:
                 self.sources.pop(reference, None)
             self.put_bytes -= removal[4]
+            if removal[6] is not None:
+                # Both are over: the put that was counted here, and the removal that the later batch has counted.
+                self.scattered -= 2
+            elif is_scheduled(put):
+                self.scattered -= 1
             return
         # Without the reference, which would keep the message in memory until the batch is written.
         self.removals.append((*removal[:5], removal[5] or was_updated, removal[6], None))

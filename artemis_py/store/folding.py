@@ -34,6 +34,11 @@ FOLD_CHANGES: Final = 8_192
 FOLD_BYTES: Final = 4 << 20
 FOLD_RECORD_BYTES: Final = 256 << 10
 
+# Changes in no order that one fold writes. Each takes a page of LMDB's memory, which is never given back, and the
+# system maps up to 16 pages of the file around the one that is read: 4 MiB and 64 MiB. A fold of 8,192 had 45 MiB of
+# the first, and mapped the whole file.
+FOLD_SCATTERED: Final = 1_024
+
 # Records up to this size take as long as the sync alone.
 QUICK_BYTES: Final = 64 << 10
 
@@ -91,6 +96,9 @@ class Folding:
             return True
         if len(batch.puts) >= WAIT_FACTOR * FOLD_CHANGES or batch.put_bytes >= WAIT_FACTOR * FOLD_BYTES:
             return True
+        if batch.scattered >= FOLD_SCATTERED:
+            # Not twice as many: they would all be in the next fold.
+            return True
         return self._log_bytes + self._folding_bytes >= WAIT_FACTOR * self._settings.max_bytes
 
     def is_large(self, batch: Batch) -> bool:
@@ -127,6 +135,7 @@ class Folding:
             or self._log_bytes >= self._settings.max_bytes
             or batch.put_bytes >= FOLD_BYTES
             or batch.defined_bytes >= FOLD_RECORD_BYTES
+            or batch.scattered >= FOLD_SCATTERED
         ):
             return True
         if len(batch.puts) + len(batch.removals) + len(batch.updates) + len(batch.definitions) >= FOLD_CHANGES:
