@@ -9,9 +9,6 @@ from zlib import crc32
 
 from proton import Message
 
-from tests.interop.broker_process import LOG_ELEMENT
-from tests.log_switch import IS_ON
-
 WORK: Final = "work"
 LATER: Final = "later"
 """Scheduled messages."""
@@ -51,18 +48,17 @@ MAX_ATTEMPTS: Final = 3
 # Messages on their way at once: enough for batches, few enough that a kill leaves most outcomes known.
 WINDOW: Final = 20
 
-LOG: Final = (
-    LOG_ELEMENT + "<write-ahead-log-max-age>100</write-ahead-log-max-age><journal-file-size>65536</journal-file-size>"
-    if IS_ON
-    else ""
-)
-"""The log of the broker, with folds and changes of files between two kills."""
+LOGS: Final = {
+    True: "<write-ahead-log-max-age>100</write-ahead-log-max-age><journal-file-size>65536</journal-file-size>",
+    False: "<write-ahead-log>false</write-ahead-log>",
+}
+"""Elements for a broker with a log, with folds and changes of files between two kills, and for one without."""
 
 CONFIGURATION: Final = f"""<?xml version="1.0" encoding="UTF-8"?>
 <configuration xmlns="urn:activemq">
   <core xmlns="urn:activemq:core">
     <name>crash</name>
-    {LOG}
+    LOGGING
     <id-cache-size>{2 * WINDOW}</id-cache-size>
     <security-enabled>false</security-enabled>
     <message-expiry-scan-period>50</message-expiry-scan-period>
@@ -87,6 +83,11 @@ CONFIGURATION: Final = f"""<?xml version="1.0" encoding="UTF-8"?>
   </core>
 </configuration>
 """
+
+
+def configuration(port: int, log: bool) -> str:
+    """The text of `broker.xml`, with a log in front of the store or without one."""
+    return CONFIGURATION.replace("PORT", str(port)).replace("LOGGING", LOGS[log])
 
 
 def queue_of(label: str) -> str:

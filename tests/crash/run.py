@@ -12,6 +12,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from itertools import cycle
 from pathlib import Path
 from typing import Final
 
@@ -19,8 +20,9 @@ from tests.crash.broken_broker import FAULTS
 from tests.crash.check import Report, Violation, check
 from tests.crash.consumers import drain
 from tests.crash.ledger import Ledger, read
-from tests.crash.plan import CONFIGURATION
+from tests.crash.plan import configuration
 from tests.crash.processes import command_of
+from tests.log_switch import IS_ON
 
 ROLES: Final = (
     "produce",
@@ -56,8 +58,12 @@ class CrashRun:
         roles: Sequence[str] = ROLES,
         deaths: Sequence[str] = DEATHS,
         environment: Mapping[str, str] | None = None,
+        logs: Sequence[bool] = (IS_ON,),
     ) -> None:
-        """`deaths`: when brokers are killed, in turn; `environment`: more of it for them."""
+        """`deaths`: when brokers are killed, in turn; `environment`: more of it for them.
+
+        `logs`: whether they have a write-ahead log, in turn.
+        """
         self.folder: Final = folder
         self.random: Final = random.Random(seed)
         self._seed = seed
@@ -65,6 +71,7 @@ class CrashRun:
         self._roles = roles
         self._deaths = deaths
         self._environment = dict(environment or {})
+        self._logs = cycle(logs)
         self._port = 0
         self._stop = folder / "stop"
         self._ledgers = folder / "ledgers"
@@ -154,7 +161,7 @@ class CrashRun:
         (self.folder / "port").unlink(missing_ok=True)
 
     def _spawn(self) -> "subprocess.Popen[bytes]":
-        text = CONFIGURATION.replace("PORT", str(self._port))
+        text = configuration(self._port, next(self._logs))
         (self.folder / "etc" / "broker.xml").write_text(text, encoding="utf-8")
         port_file = self.folder / "port"
         port_file.unlink(missing_ok=True)

@@ -16,6 +16,17 @@ def test_promises_outlive_kill_9(tmp_path: Path) -> None:
     assert report.acknowledged > 300
 
 
+def test_promises_outlive_kill_9_while_the_log_is_switched_on_and_off(tmp_path: Path) -> None:
+    """Each broker takes over what one with the other setting of `write-ahead-log` left when it was killed."""
+    run = CrashRun(tmp_path / "run", seed=4, deaths=("after an answer",), logs=(True, False))
+
+    report = run.run(rounds=6)
+
+    assert report.violations == [], str(report)
+    assert report.acknowledged > 100
+    assert run.log().count("the write-ahead log was folded into the store and deleted") == 3
+
+
 ITSELF = ("by itself",)
 
 

@@ -20,9 +20,10 @@ from typing import Final
 from attrs import define, field
 from proton import Delivery, Message, ProtonException
 
-from tests.crash.plan import LOG
+from tests.crash.plan import LOGS
 from tests.crash.processes import command_of
 from tests.interop.proton.client import Client, Refused
+from tests.log_switch import IS_ON
 
 RING_SIZE: Final = 12
 HISTORY: Final = 15
@@ -45,7 +46,7 @@ CONFIGURATION: Final = f"""<?xml version="1.0" encoding="UTF-8"?>
 <configuration xmlns="urn:activemq">
   <core xmlns="urn:activemq:core">
     <name>kinds</name>
-    {LOG}
+    {LOGS[IS_ON]}
     <security-enabled>false</security-enabled>
     <acceptors><acceptor name="amqp">tcp://127.0.0.1:PORT?protocols=AMQP</acceptor></acceptors>
     <diverts>
