@@ -144,10 +144,10 @@ class Mesh(TurnListener):
         missing = self.channels.load()
         self.members.load()
         self.departures.load()
-        records = dict(self.storage.load_records(NODE))
-        last = records.get(INCARNATION, b"")
+        last = dict(self.storage.load_records(NODE)).get(INCARNATION, b"")
         self.incarnation = (_NUMBER.unpack(last)[0] if len(last) == _NUMBER.size else 0) + 1
         self.domain.companions.append(QueueNews(self))
+        self.domain.undeliverable.node_name = self.node_name
         self.temporaries.install()
         self.domain.dispatcher.turn_listener = self
         self.shells.load()

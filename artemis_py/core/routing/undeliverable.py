@@ -31,6 +31,7 @@ ORIGIN_NOTES: Final = (
     "_AMQ_ORIG_QUEUE",
     "_AMQ_ORIG_MESSAGE_ID",
     "_AMQ_ORIG_ROUTING_TYPE",
+    "_AMQ_ORIG_NODE",
     "_AMQ_ACTUAL_EXPIRY",
     "_AMQ_DEATH_CAUSE",
     "_AMQ_DEATH_TIME",
@@ -52,6 +53,8 @@ class Undeliverable(RoutingServices):
         self._dead_letters: DeadLetters = dead_letters
         self._discards: Discards = discards
         self._entropy: Entropy = entropy
+        self.node_name: str = ""
+        """Name of this broker in its mesh, where consumers of other brokers get its dead letters; empty without one."""
 
     def random(self) -> float:
         """Return a number in [0, 1)."""
@@ -156,6 +159,8 @@ class Undeliverable(RoutingServices):
             copy.address = address.name
             copy.origin = address
             copy.stored_first = True
+            if self.node_name:
+                copy.set_extra("_AMQ_ORIG_NODE", self.node_name)
             targets = self._targets(copy, address, parse_fqqn(target)[1], collector)
         if address is None or not targets:
             self._discards.add(origin, f"{what} '{target}' has no queue that takes it")
