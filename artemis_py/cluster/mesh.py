@@ -130,7 +130,8 @@ class Mesh(TurnListener):
         """Nodes that take large messages, by id."""
         self._forwards: Final[dict[str, StoreAndForward]] = {}
         """What waits for other nodes, by node id."""
-        self._begun: list[StoreAndForward] = []
+        self.begun: list[StoreAndForward] = []
+        """What has begun to wait for a node in this iteration, and is sent at its end."""
         self._reported: Final[set[tuple[str, str]]] = set()
 
     # -- start -------------------------------------------------------------------------------------------------
@@ -144,6 +145,7 @@ class Mesh(TurnListener):
         missing = self.channels.load()
         self.members.load()
         self.departures.load()
+        self.forwards()
         last = dict(self.storage.load_records(NODE)).get(INCARNATION, b"")
         self.incarnation = (_NUMBER.unpack(last)[0] if len(last) == _NUMBER.size else 0) + 1
         self.domain.companions.append(QueueNews(self))
@@ -437,10 +439,6 @@ class Mesh(TurnListener):
         """Whether anything is on its way to other nodes, or waits for one."""
         return any(each.claims for each in self.channels) or any(each.waiting_count for each in self._forwards.values())
 
-    def forwarding_begun(self, forward: StoreAndForward) -> None:
-        """Send at the end of this iteration what has just begun to wait."""
-        self._begun.append(forward)
-
     def go_on_forwarding(self, peer: Peer) -> None:
         """Send more of what waits for a peer."""
         forward = self._forwards.get(peer.node_id)
@@ -453,7 +451,7 @@ class Mesh(TurnListener):
         """Work out what changed, tell peers, and store claims; see `TurnListener`."""
         if self.peers and self.domain.dispatcher.storage_failure is not None:
             self.close("the store of this broker has failed")
-        if self.dirty or self._marked or self.claiming or self._begun or self.departures.to_review:
+        if self.dirty or self._marked or self.claiming or self.begun or self.departures.to_review:
             return self._act()
         # Most iterations of a broker whose messages concern no other one end here.
         self._flushed()
@@ -471,7 +469,7 @@ class Mesh(TurnListener):
                 local.is_dirty = False
                 if not local.is_closed:
                     local.look()
-        begun, self._begun = self._begun, []
+        begun, self.begun = self.begun, []
         for forward in begun:
             forward.refresh()
         claiming, self.claiming = self.claiming, []

@@ -84,6 +84,9 @@ class StoreAndForward(Sink):
         self._is_returning = False
         self._is_forgotten = False
         """Whether the node is no member any more, and copies for it were not discarded yet."""
+        if (left := self.queue) is not None:
+            # An earlier run has left it.
+            left.expiry.returns = self._expired
 
     @property
     def queue(self) -> Queue | None:
@@ -268,8 +271,19 @@ class StoreAndForward(Sink):
             )
         )
         queue.address.sets_aside = True
-        self._mesh.forwarding_begun(self)
+        queue.expiry.returns = self._expired
+        self._mesh.begun.append(self)
         return queue
+
+    def _expired(self, reference: Reference) -> bool:
+        """Put a message whose turn it was elsewhere, and that has waited too long, into its queue here.
+
+        It expires there as what waits there does. A copy ends: it is for subscriptions of the node, which is away.
+        """
+        if is_copy(reference.message):
+            return False
+        put_here(self._mesh, reference)
+        return True
 
 
 class _Return(Treatment):

@@ -8,6 +8,7 @@ from artemis_py.core.messages.message import Message
 from artemis_py.core.queues.consumer import REJECTED
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.settings.address_settings import AddressSettings
+from artemis_py.core.settings.cluster_config import LoadBalancing
 from tests.cluster.clients import SimConsumer
 from tests.cluster.node import Node
 from tests.cluster.simulation import Simulation
@@ -127,6 +128,36 @@ def test_claim_expires_once_at_the_node_that_has_it(sim: Simulation, arrives: bo
     sim.run_for(5_000)
 
     one_expired(sim, nodes, b if arrives else a)
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_share_that_expires_while_its_node_is_away_goes_to_the_expiry_address(sim: Simulation, restarts: bool) -> None:
+    """C39 with STRICT: it is the message itself that waits for the node, and no copy."""
+    nodes = a, b, _ = prepared(sim, 3, "EXPIRED", settings=EXPIRING, load_balancing=LoadBalancing.STRICT)
+    for node in (a, b):
+        node.run(node.generation, partial(node.queue, "q"))
+    sim.run_for(1_000)
+    sim.crash(b, 60_000)
+    sim.run_for(1_000)
+    for number in range(2):
+        sim.send(a, "q", f"m{number}", ttl_ms=TTL_MS)
+    sim.run_for(1_000)
+    assert a.queue("q").waiting_count == 1
+    if restarts:
+        sim.crash(a, 10)
+        sim.run_for(1_000)
+    sim.run_for(TTL_MS)
+    # The reaper takes what waits for the other node first, or this queue.
+    expire_all([a])
+    expire_all([a])
+
+    assert a.queue("q").messages_expired == 2
+    assert not sim.in_flight()
+    sim.run_for(60_000)
+    assert sim.run_until(sim.is_meshed, 120_000)
+    readers = [sim.consume(node, "EXPIRED", 10) for node in nodes]
+    assert sim.run_until(lambda: sum(len(each.bodies) for each in readers) == 2)
+    assert sorted(body for each in readers for body in each.bodies) == ["m0", "m1"]
 
 
 def test_tenth_rejection_is_the_last_wherever_they_were(sim: Simulation) -> None:

@@ -1,5 +1,6 @@
 """Expired messages: each is found when it is about to be delivered, or by the reaper (`expire_due`, `sweep`)."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from artemis_py.core.queues.page import END, Page
@@ -21,6 +22,7 @@ class Expiry:
         "_swept_priority",
         "is_off",
         "may_be_on_disk",
+        "returns",
     )
 
     def __init__(self, queue: "Queue") -> None:
@@ -31,6 +33,8 @@ class Expiry:
         """Whether nothing expires here, because all messages are on their way to another queue."""
         self.may_be_on_disk: bool = False
         """Whether some of the messages that are on disk only may have an expiry."""
+        self.returns: Callable[[Reference], bool] | None = None
+        """Of an internal queue: puts an expired message into the queue that it was taken from; False: it has none."""
         self._swept_priority: int = PRIORITIES - 1
         self._swept_position: int = 0
         self._swept_has_expiry: bool = False
@@ -60,11 +64,13 @@ class Expiry:
     def end(self, reference: Reference) -> None:
         """Send a message that was removed from the backlog to the expiry address.
 
-        What expires in an internal queue is gone: it is a copy, or the original is not there for a client.
+        What expires in an internal queue returns to its own queue, or is gone: it is a copy, or the original is not
+        there for a client.
         """
-        self._queue.messages_expired += 1
-        if not self._queue.internal:
-            self._queue.routing.expire(reference)
+        if self.returns is None or not self.returns(reference):
+            self._queue.messages_expired += 1
+            if not self._queue.internal:
+                self._queue.routing.expire(reference)
         forget(reference)
 
     def expire_due(self) -> int:
