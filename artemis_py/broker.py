@@ -10,8 +10,7 @@ order is that of the parts in `_assemble`; `deployment.lifecycle` starts and sto
 """
 
 import asyncio
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Final
@@ -80,13 +79,13 @@ class Broker:
         config: BrokerConfig | None = None,
         protocols: Sequence[ManagerFactory] | None = None,
         seed: int | None = None,
-        wall_clock: Callable[[], float] = time.time,
+        ahead_s: float = 0.0,
     ) -> None:
         """Create a stopped broker. Defaults: `embedded_config` and the installed protocols.
 
         With a `seed`, random identifiers and delays are the same in each run. Use it only in tests: clients could guess
-        the names of each other's temporary queues. `wall_clock` returns the time of day, in seconds since 1970. Raises
-        ConfigError for a match that is not legal.
+        the names of each other's temporary queues. `ahead_s`: seconds by which its clocks are ahead of the real
+        time, see `advance`. Raises ConfigError for a match that is not legal.
         """
         config = embedded_config() if config is None else config
         self.config: Final = config
@@ -119,7 +118,7 @@ class Broker:
         """Identifier of this broker, the same after a restart if it has a store; empty until it has started."""
         self.store_worker: Worker | None = None
         """Thread that writes to the disk, while the broker runs; None without a store."""
-        self._wall_clock: Final = wall_clock
+        self._ahead_s = ahead_s
         self._turn: Turn | None = None
         self._logins: Logins | None = None
         self._acceptors: list[Acceptor] = []
@@ -158,6 +157,15 @@ class Broker:
         assert self._turn is not None, "a broker is changed after it has started"
         self._turn.enter()
         yield
+        self._turn.plan()
+
+    def advance(self, seconds: float) -> None:
+        """Move the clocks of a running broker forward, for tests: the time of day, and the one that spans count on.
+
+        What became due is done in the next turns. Keep-alives and time-outs of connections follow the real time.
+        """
+        assert self._turn is not None, "the clocks of a broker run after it has started"
+        self._turn.advance(seconds)
         self._turn.plan()
 
     def reload(self, config: BrokerConfig) -> Reloaded:
@@ -210,7 +218,7 @@ class Broker:
         Nothing runs when this returns or raises. It is long so that the whole order stands in one place.
         """
         domain, services, config = self.domain, self.services, self.config
-        turn = self._turn = Turn(domain.dispatcher, loop, self._wall_clock)
+        turn = self._turn = Turn(domain.dispatcher, loop, ahead_s=self._ahead_s)
         turn.enter()
         factories = installed_protocols() if self._factories is None else self._factories
         managers = [factory(self.host) for factory in factories]

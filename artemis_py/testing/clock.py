@@ -1,22 +1,23 @@
-"""The clock that a test moves: what a broker takes for the time of day."""
+"""The clock that a test moves: the time of day of a broker, and the clock on which it measures spans."""
 
 import time
 from collections.abc import Callable
 from typing import Final
 
-Settle = Callable[[], None]
-"""Waits until the broker has done everything that is due."""
+Skip = Callable[[float], None]
+"""Moves the clocks of a broker forward, by seconds, and waits until it has done everything that is due."""
 
 
 class Clock:
-    """The wall clock of one broker. It runs as usual; `advance` moves it forward.
+    """The clocks of one broker, which move together. They run as usual; `advance` moves them forward.
 
-    Everything that depends on the time of day follows: times to live, delivery delays, redelivery delays, schedules,
-    session expiry and the delays of wills. Keep-alives and time-outs of connections do not, so no client is lost.
+    What the core of the broker waits for follows: times to live, delivery delays, redelivery delays, schedules,
+    auto-delete, session expiry and the delays of wills. Keep-alives and time-outs of connections do not, so no client
+    is lost.
     """
 
-    def __init__(self, settle: Settle) -> None:
-        self._settle: Final = settle
+    def __init__(self, skip: Skip) -> None:
+        self._skip: Final = skip
         self._ahead_s = 0.0
 
     @property
@@ -36,4 +37,4 @@ class Clock:
         if seconds < 0:
             raise ValueError("a clock can only be moved forward")
         self._ahead_s += seconds
-        self._settle()
+        self._skip(seconds)

@@ -39,7 +39,7 @@ class RunningBroker:
         self._relay: Final = Relay()
         self._broker: Broker | None = None
         self._thread: Final = threading.Thread(target=self._serve, name="artemis-py-testing", daemon=True)
-        self.clock = Clock(self._settle)
+        self.clock = Clock(self._advance)
         """The broker's clock, which a test can move."""
         self.faults: Final = Faults(self._ask)
         """Faults of the broker and its disk."""
@@ -81,14 +81,14 @@ class RunningBroker:
         The ports stay the same. A store is emptied.
         """
         self._run(self._stop())
-        self.clock = Clock(self._settle)
+        self.clock = Clock(self._advance)
         self._relay.cut()
         if self._config.persistence_enabled:
             self._config = evolve(self._config, home=_new_folder(self._config.home.parent))
         self._run(self._start())
 
     async def _start(self) -> None:
-        broker = Broker(self._config, seed=self._seed, wall_clock=lambda: self.clock.now())
+        broker = Broker(self._config, seed=self._seed, ahead_s=self.clock.ahead_s)
         await broker.start()
         self._broker = broker
         # A restart comes back to the same ports.
@@ -141,13 +141,14 @@ class RunningBroker:
 
         return self._run(call())
 
-    def _settle(self) -> None:
-        """Wait until nothing is due."""
+    def _advance(self, seconds: float) -> None:
+        """Move the broker's clocks, and wait until nothing is due."""
 
         async def wait() -> None:
             broker = self._broker
             if broker is None:
                 return
+            broker.advance(seconds)
             for _ in range(_SETTLE_ROUNDS):
                 with broker.in_turn():
                     is_due = broker.domain.dispatcher.is_due()

@@ -110,10 +110,13 @@ class Writer(Waiter, Protocol):
 class Turn:
     """The heartbeat of one broker."""
 
-    def __init__(self, core: Core, loop: Scheduler, wall_clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, core: Core, loop: Scheduler, wall_clock: Callable[[], float] = time.time, ahead_s: float = 0.0
+    ) -> None:
         self._core = core
         self._loop = loop
         self._wall_clock = wall_clock
+        self._ahead_s = ahead_s
         self._is_planned = False
         self._marked: list[Writer] = []
         self._meter: Meter = core.meter
@@ -133,9 +136,13 @@ class Turn:
     def enter(self) -> float:
         """Stamp the core with both clocks and return the loop's time. Call it before anything reaches the core."""
         now = self._loop.time()
-        self._core.now_ms = int(self._wall_clock() * 1000)
-        self._core.steady_ms = int(now * 1000)
+        self._core.now_ms = int((self._wall_clock() + self._ahead_s) * 1000)
+        self._core.steady_ms = int((now + self._ahead_s) * 1000)
         return now
+
+    def advance(self, seconds: float) -> None:
+        """Move both clocks of the core forward, for tests; deadlines of connections stay where they are."""
+        self._ahead_s += seconds
 
     def begin_share(self) -> None:
         """Give the read that follows its share of the turn."""

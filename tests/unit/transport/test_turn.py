@@ -247,6 +247,20 @@ def test_steady_deadline_is_kept_whatever_the_wall_clock_says(core: ScriptedCore
         assert len(core.deadlines_handled) == handled + 1
 
 
+def test_both_clocks_are_moved_for_tests(turn: Turn, core: ScriptedCore, loop: ManualLoop) -> None:
+    """A day passes for the core, at once, and not for connections."""
+    core.steady_deadline_ms = 24 * 3_600_000
+    turn.advance(24 * 3600)
+    now = turn.enter()
+    turn.plan()
+    loop.run()
+    loop.advance(0)
+
+    assert now == 0
+    assert core.now_ms == START_MS + 24 * 3_600_000
+    assert len(core.deadlines_handled) == 1
+
+
 def test_the_wall_clock_is_not_read_for_a_steady_deadline(turn: Turn, core: ScriptedCore, loop: ManualLoop) -> None:
     """A broker that waits for a span wakes up once, at its end."""
     core.steady_deadline_ms = 60_000
