@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 from artemis_py.cluster.records import Ended, Instance, SharedInstance
 from artemis_py.cluster.remote_queue import RemoteQueues
 from artemis_py.core.queues.queue import Queue
+from artemis_py.core.runtime.timers import NEVER
 
 if TYPE_CHECKING:
     from artemis_py.cluster.local_queue import LocalQueue
@@ -248,11 +249,16 @@ class Shells:
             or queue.configuration_managed
             or queue.subscriber_count
             or local.own_consumers()
-            or max(self._created.get(name, 0), queue.consumer_removed_ms) > ended_ms
+            or max(self._created.get(name, 0), self._left_ms(queue)) > ended_ms
         ):
             return
         self._remember(name, ended_ms)
         self.drop(local, "its subscription was ended at another broker")
+
+    def _left_ms(self, queue: Queue) -> int:
+        """Return when the last consumer of a queue left, by today's wall clock; 0: none ever did."""
+        removed_ms = queue.consumer_removed_steady_ms
+        return 0 if removed_ms == NEVER else self._mesh.now_ms - (self._mesh.dispatcher.steady_ms - removed_ms)
 
     def review(self, local: "LocalQueue") -> None:
         """Make a root of a shell that clients here have a use for, and delete one that no node needs any more."""

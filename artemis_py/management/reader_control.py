@@ -73,7 +73,7 @@ class ReaderControl(Control):
         for queue in queues:
             # Treated like a queue whose consumer has just left: the reader returns for the next messages.
             queue.swept = False
-            queue.consumer_removed_ms = self._domain.dispatcher.now_ms
+            queue.consumer_removed_steady_ms = self._domain.dispatcher.steady_ms
         rows = [_head(queue) for queue in queues]
         if time_ms is not None:
             for row, queue in zip(rows, queues, strict=True):

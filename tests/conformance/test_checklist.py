@@ -386,7 +386,7 @@ def test_row_11_queue_that_was_never_used_stays() -> None:
     inbox = world.consume("used")
     world.leave(inbox)
     for _ in range(5):
-        world.domain.dispatcher.now_ms += SCAN_MS
+        world.domain.dispatcher.steady_ms += SCAN_MS
         world.reaper.reap()
 
     assert "a" in world.domain.queues
@@ -401,7 +401,7 @@ def test_row_11_used_queue_goes_in_the_second_pass() -> None:
     world.leave(inbox)
     seen = []
     for _ in range(5):
-        world.domain.dispatcher.now_ms += SCAN_MS
+        world.domain.dispatcher.steady_ms += SCAN_MS
         world.reaper.reap()
         seen.append(("a" in world.domain.queues, "a" in world.domain.addresses))
 

@@ -11,6 +11,7 @@ from artemis_py.core.addresses.router import Router, RouterMaker
 from artemis_py.core.messages.account import MessageAccount
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.runtime.accounts import MemoryAccount
+from artemis_py.core.runtime.timers import NEVER
 from artemis_py.core.settings.address_settings import DiskFullPolicy, FullPolicy, ResolvedSettings
 
 
@@ -22,10 +23,10 @@ class Address(MessageAccount):
         "_blocks",
         "accessories",
         "auto_created",
-        "binding_removed_ms",
+        "binding_removed_steady_ms",
         "bindings",
         "changes_messages",
-        "created_ms",
+        "created_steady_ms",
         "creator",
         "full_reported",
         "has_page_limit",
@@ -52,7 +53,7 @@ class Address(MessageAccount):
         "temporary",
         "unrouted",
         "unrouted_reported",
-        "used_ms",
+        "used_steady_ms",
     )
 
     # Long because it declares and documents every attribute.
@@ -115,14 +116,15 @@ class Address(MessageAccount):
         self.unrouted_reported: bool = False
         self.full_reported: bool = False
         self.page_full_reported: bool = False
-        self.created_ms: int = 0
-        self.binding_removed_ms: int = 0
-        """Time at which the last queue was removed; 0 if none ever was."""
+        self.created_steady_ms: int = 0
+        """Time of the creation, like all times here as `Dispatcher.steady_ms` counts: delays follow no wall clock."""
+        self.binding_removed_steady_ms: int = NEVER
+        """Time at which the last queue was removed."""
         self.producers: int = 0
         """Number of producers that stay attached to this address (`Producer.hold`)."""
         self.seen_messages: int = 0
         """Messages that had been sent here when the reaper last looked."""
-        self.used_ms: int = 0
+        self.used_steady_ms: int = NEVER
         """Time at which the reaper last saw `seen_messages` change."""
         self.swept: bool = False
         """Whether the reaper found it unused in its last pass."""

@@ -48,7 +48,7 @@ def detach(consumer: "Consumer", failed: bool) -> None:
     consumer.outstanding.take_all()
     consumer.shown = {}
     if not queue.consumers:
-        queue.consumer_removed_ms = queue.dispatcher.now_ms
+        queue.consumer_removed_steady_ms = queue.dispatcher.steady_ms
         queue.dispatch.gate.check()
         if queue.purge_on_no_consumers:
             queue.purge()

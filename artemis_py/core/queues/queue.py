@@ -29,6 +29,7 @@ from artemis_py.core.queues.rules.ring import shrink, shrink_soon
 from artemis_py.core.queues.schedule import Schedule
 from artemis_py.core.queues.settlement import amend, forget, give_back, put_back, unstore
 from artemis_py.core.queues.storage import UNLIMITED
+from artemis_py.core.runtime.timers import NEVER
 from artemis_py.core.selectors.filter import parse_filter
 from artemis_py.core.settings.queue_config import QueueConfig
 from artemis_py.core.settings.queue_settings import DEFAULT_QUEUE_SETTINGS, QueueSettings
@@ -106,9 +107,10 @@ class Queue(Binding):
         self.history_ids: tuple[int, int] | None = None
         """Ids of the first and the last message of the history that the queue began with; None if it had none, and
         after a restart."""
-        self.created_ms: int = dispatcher.now_ms
-        self.consumer_removed_ms: int = 0
-        """Time at which the last consumer left, in milliseconds since 1970; 0 if none ever did."""
+        self.created_steady_ms: int = dispatcher.steady_ms
+        """Time of the creation, as `Dispatcher.steady_ms` counts."""
+        self.consumer_removed_steady_ms: int = NEVER
+        """Time at which the last consumer left, on the same clock; NEVER if none ever did."""
         self.exclusive_consumers: int = 0
         """Number of attached consumers that want all messages for themselves."""
         self.subscriber_count: int = 0
@@ -148,7 +150,7 @@ class Queue(Binding):
     def was_used(self) -> bool:
         """Whether a message or a consumer ever left the queue, as the reaper wants to know (artemis-model §2.4)."""
         return (
-            self.consumer_removed_ms > 0
+            self.consumer_removed_steady_ms != NEVER
             or self.messages_acknowledged > 0
             or self.messages_expired > 0
             or self.messages_killed > 0

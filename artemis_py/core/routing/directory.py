@@ -122,7 +122,7 @@ class Directory:
             host=self.host,
         )
         self.creations.add(creator)
-        address.created_ms = self.dispatcher.now_ms
+        address.created_steady_ms = self.dispatcher.steady_ms
         self.dispatcher.tables.occupy(ADDRESS_BYTES + NAME_FACTOR * len(name))
         self.meter.work += ADDRESS_UNITS
         self.addresses[name] = address
@@ -361,7 +361,7 @@ class Directory:
             address.accessories = tuple([each for each in address.accessories if each is not binding])
         else:
             address.bindings.remove(binding)
-            address.binding_removed_ms = self.dispatcher.now_ms
+            address.binding_removed_steady_ms = self.dispatcher.steady_ms
         self.bindings_changed(address)
 
     def bindings_changed(self, address: Address) -> None:

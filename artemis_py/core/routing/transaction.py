@@ -54,9 +54,10 @@ class Settlement:
 class Transaction:
     """One transaction, which ends with exactly one `commit` or `rollback`."""
 
-    def __init__(self, id: int, started_ms: int) -> None:
+    def __init__(self, id: int, started_steady_ms: int) -> None:
         self.id: int = id
-        self.started_ms: int = started_ms
+        self.started_steady_ms: int = started_steady_ms
+        """Time of the beginning, as `Dispatcher.steady_ms` counts."""
         self.is_open: bool = True
         self.claims: dict[tuple[Address, bytes], None] = {}
         """Duplicate ids of its messages, each with the address that remembers it from the commit on."""

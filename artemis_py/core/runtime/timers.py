@@ -1,4 +1,4 @@
-"""Timers: a heap of planned calls, by their time in milliseconds since 1970. The current time is passed in."""
+"""Timers: a heap of planned calls, by their time in milliseconds on one clock. The current time is passed in."""
 
 from collections import deque
 from collections.abc import Callable
@@ -11,6 +11,9 @@ from artemis_py.core.runtime.meter import Meter
 # several turns.
 RUN_CALLS: Final = 200
 RUN_UNITS: Final = 500
+
+NEVER: Final = -1
+"""A time of the steady clock that has not been."""
 
 
 class Timer:

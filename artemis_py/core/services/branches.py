@@ -176,7 +176,7 @@ class Branches:
         if len(session.transactions) >= MAX_STARTED:
             raise LimitExceeded(f"{MAX_STARTED} transactions are open on this connection")
         transaction = session.begin()
-        branch = Branch(xid, session.subject.user, transaction.started_ms)
+        branch = Branch(xid, session.subject.user, session.domain.dispatcher.now_ms)
         branch.session = session
         branch.transaction = transaction
         transaction.on_end = self._on_end

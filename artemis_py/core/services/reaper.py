@@ -10,6 +10,7 @@ from typing import Final
 from artemis_py.core.addresses.address import Address
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.runtime.background import SLICE_MESSAGES, Steps
+from artemis_py.core.runtime.timers import NEVER
 from artemis_py.core.sessions.sessions import Sessions
 
 # Rate of the search on disk for expired messages: 2 ms of work every 50 ms, a million messages in 100 s.
@@ -53,9 +54,9 @@ class Reaper:
         def run() -> None:
             if self._is_running:
                 action()
-                self._domain.dispatcher.timers.at(self._domain.dispatcher.now_ms + period_ms, run)
+                self._domain.dispatcher.after(period_ms, run)
 
-        self._domain.dispatcher.timers.at(self._domain.dispatcher.now_ms + period_ms, run)
+        self._domain.dispatcher.after(period_ms, run)
 
     def expire_messages(self) -> None:
         """Expire due messages in every queue but those of expiry addresses; messages on disk only are checked later.
@@ -86,7 +87,7 @@ class Reaper:
             self._plan_sweep()
 
     def _plan_sweep(self) -> None:
-        self._domain.dispatcher.timers.at(self._domain.dispatcher.now_ms + SWEEP_PERIOD_MS, self._sweep)
+        self._domain.dispatcher.after(SWEEP_PERIOD_MS, self._sweep)
 
     def _sweep(self) -> None:
         """Expire some messages on disk of one queue; the next call takes the next queue."""
@@ -100,10 +101,10 @@ class Reaper:
 
     def end_transactions(self) -> None:
         """Roll back transactions that are older than `transaction-timeout`."""
-        oldest_ms = self._domain.dispatcher.now_ms - self._domain.options.transaction_timeout_ms
+        oldest_ms = self._domain.dispatcher.steady_ms - self._domain.options.transaction_timeout_ms
         for session in list(self._sessions.opened.values()):
             for transaction in list(session.transactions.values()):
-                if transaction.started_ms <= oldest_ms:
+                if transaction.started_steady_ms <= oldest_ms:
                     session.rollback(transaction)
 
     def reap_at_start(self) -> None:
@@ -111,17 +112,17 @@ class Reaper:
 
         The time of their last use is not known after a restart, so a delay begins with the start.
         """
-        now_ms = self._domain.dispatcher.now_ms
+        steady_ms = self._domain.dispatcher.steady_ms
         for queue in list(self._domain.queues.values()):
             if queue.message_count == 0 and self._may_delete(queue):
                 if queue.settings.auto_delete_delay_ms > 0:
-                    queue.consumer_removed_ms = now_ms
+                    queue.consumer_removed_steady_ms = steady_ms
                 else:
                     self._domain.delete_queue(queue.name, reason="empty at start")
         for address in list(self._domain.addresses.values()):
             if self._may_go(address) and address.is_unbound:
                 if address.settings.auto_delete_addresses_delay > 0:
-                    address.binding_removed_ms = now_ms
+                    address.binding_removed_steady_ms = steady_ms
                 else:
                     self._domain.delete_address(address.name, reason="without queues at start")
 
@@ -174,10 +175,12 @@ class Reaper:
         limit = queue.settings.auto_delete_message_count
         if limit >= 0 and queue.message_count > limit:
             return False
-        since_ms = queue.consumer_removed_ms
-        if since_ms == 0 and skip_usage_check:
-            since_ms = queue.created_ms
-        return self._domain.dispatcher.now_ms - since_ms >= queue.settings.auto_delete_delay_ms
+        since_ms = queue.consumer_removed_steady_ms
+        if since_ms == NEVER:
+            if not skip_usage_check:
+                return True
+            since_ms = queue.created_steady_ms
+        return self._domain.dispatcher.steady_ms - since_ms >= queue.settings.auto_delete_delay_ms
 
     def _may_delete(self, queue: Queue) -> bool:
         if (
@@ -200,14 +203,15 @@ class Reaper:
         if sent != address.seen_messages:
             # An address that gets messages is in use, even if only queues of wildcard addresses take them, or none.
             address.seen_messages = sent
-            address.used_ms = self._domain.dispatcher.now_ms
+            address.used_steady_ms = self._domain.dispatcher.steady_ms
             return False
-        since_ms = address.binding_removed_ms
-        if since_ms == 0:
+        since_ms = address.binding_removed_steady_ms
+        if since_ms == NEVER:
             if not settings.auto_delete_addresses_skip_usage_check:
                 return False
-            since_ms = address.created_ms
-        if self._domain.dispatcher.now_ms - max(since_ms, address.used_ms) < settings.auto_delete_addresses_delay:
+            since_ms = address.created_steady_ms
+        unused_ms = self._domain.dispatcher.steady_ms - max(since_ms, address.used_steady_ms)
+        if unused_ms < settings.auto_delete_addresses_delay:
             return False
         # Deleting the address would also forget its duplicate ids, and a message could be accepted twice.
         return len(self._domain.duplicates.of(address)) == 0

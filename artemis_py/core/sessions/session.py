@@ -418,7 +418,7 @@ class Session(Sender):
 
     def begin(self) -> Transaction:
         """Open a transaction."""
-        transaction = Transaction(self.domain.new_id(), self.domain.dispatcher.now_ms)
+        transaction = Transaction(self.domain.new_id(), self.domain.dispatcher.steady_ms)
         self.transactions[transaction.id] = transaction
         return transaction
 

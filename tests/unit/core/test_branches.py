@@ -142,7 +142,7 @@ def test_a_rollback_before_the_prepare_undoes_everything(scene: Scene) -> None:
 def test_a_branch_that_is_not_prepared_ends_with_its_session_or_its_time(scene: Scene, end: str) -> None:
     scene.start("a")
     if end == "time out":
-        scene.domain.dispatcher.now_ms += 1000
+        scene.domain.dispatcher.steady_ms += 1000
         Reaper(scene.services.sessions).end_transactions()
     else:
         scene.session.close(failed=end == "fail")
@@ -158,7 +158,7 @@ def test_a_prepared_branch_outlives_its_session_and_the_transaction_timeout(scen
     scene.start("a").settle(reference, ACCEPTED)
     scene.branches.prepare(scene.session, XID)
     scene.session.close(failed=True)
-    scene.domain.dispatcher.now_ms += 10_000
+    scene.domain.dispatcher.steady_ms += 10_000
     Reaper(scene.services.sessions).end_transactions()
     settle_down(scene.domain)
     other = scene.client("tester")

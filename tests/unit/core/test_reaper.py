@@ -48,7 +48,7 @@ def test_a_pass_over_many_addresses_is_spread_over_turns() -> None:
     domain = make_domain({"#": SHIPPED})
     for name in names(1000):
         domain.create_address(name, frozenset((MULTICAST,)), auto_created=True)
-    domain.dispatcher.now_ms += 1000
+    domain.dispatcher.steady_ms += 1000
     reaper = make_services(domain).reaper
     reap(reaper, domain, passes=1)
 
@@ -66,7 +66,7 @@ def test_a_pass_over_many_queues_is_spread_over_turns() -> None:
     domain = make_domain({"#": SHIPPED})
     for name in names(1000):
         make_queue(domain, name, auto_created=True)
-    domain.dispatcher.now_ms += 1000
+    domain.dispatcher.steady_ms += 1000
     reaper = make_services(domain).reaper
 
     reaper.reap()
@@ -84,7 +84,7 @@ def test_no_pass_begins_before_the_last_has_ended() -> None:
     domain = make_domain({"#": SHIPPED})
     for name in names(1000):
         domain.create_address(name, frozenset((MULTICAST,)), auto_created=True)
-    domain.dispatcher.now_ms += 1000
+    domain.dispatcher.steady_ms += 1000
     reaper = make_services(domain).reaper
 
     for _ in range(10):
@@ -99,7 +99,7 @@ def test_what_is_used_while_a_pass_is_under_way_stays() -> None:
     domain = make_domain({"#": SHIPPED})
     for name in names(1000):
         domain.create_address(name, frozenset((MULTICAST,)), auto_created=True)
-    domain.dispatcher.now_ms += 1000
+    domain.dispatcher.steady_ms += 1000
     reaper = make_services(domain).reaper
     reap(reaper, domain, passes=1)
 
@@ -154,7 +154,7 @@ def passes(domain: Domain, reaper: Reaper | None = None) -> list[str]:
     # An address goes after its queue, when its own delay is over.
     for _ in range(3):
         reap(reaper, domain)
-        domain.dispatcher.now_ms += 2000
+        domain.dispatcher.steady_ms += 2000
     reap(reaper, domain)
     return sorted(domain.addresses)
 
@@ -176,7 +176,7 @@ def test_nothing_goes_before_the_delay_is_over() -> None:
     session = make_session(domain)
     session.producer("topic", MULTICAST)
     session.producer("queue", ANYCAST)
-    domain.dispatcher.now_ms += 999
+    domain.dispatcher.steady_ms += 999
 
     reap(make_services(domain).reaper, domain, passes=5)
 
@@ -231,7 +231,7 @@ def test_an_address_that_is_sent_to_is_in_use() -> None:
     reaper = make_services(domain).reaper
 
     for _ in range(5):
-        domain.dispatcher.now_ms += 2000
+        domain.dispatcher.steady_ms += 2000
         send(domain, "news.eu", "m")
         reap(reaper, domain, passes=1)
     used = sorted(domain.addresses)
@@ -313,7 +313,7 @@ def test_a_service_keeps_the_addresses_that_it_needs() -> None:
     for name in ("kept", "unused"):
         domain.create_address(name, frozenset((MULTICAST,)), auto_created=True)
     domain.in_use.append(lambda name: name == "kept")
-    domain.dispatcher.now_ms += 1000
+    domain.dispatcher.steady_ms += 1000
 
     reap(make_services(domain).reaper, domain)
 

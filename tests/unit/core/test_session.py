@@ -450,7 +450,7 @@ def test_the_delay_counts_from_the_last_consumer() -> None:
     for _ in range(3):
         reaper.reap()
     early = list(domain.queues)
-    domain.dispatcher.now_ms += 1000
+    domain.dispatcher.steady_ms += 1000
 
     reaper.reap()
     reaper.reap()
@@ -501,7 +501,7 @@ def test_old_transactions_are_rolled_back() -> None:
     reaper = services.reaper
     reaper.start()
 
-    domain.dispatcher.now_ms += 1000
+    domain.dispatcher.steady_ms += 1000
     domain.dispatcher.handle_deadlines()
 
     assert not transaction.is_open
@@ -517,7 +517,7 @@ def test_a_stopped_reaper_does_nothing_more() -> None:
     reaper.start()
     reaper.stop()
 
-    domain.dispatcher.now_ms += 10_000
+    domain.dispatcher.steady_ms += 10_000
     domain.dispatcher.handle_deadlines()
 
     assert transaction.is_open

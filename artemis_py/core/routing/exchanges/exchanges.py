@@ -202,7 +202,7 @@ class Exchanges(Companion):
         # Nothing of it is stored: it is made again with its exchange.
         address = Address(name, _MULTICAST, settings, routing.account, temporary=True)
         address.is_exchange = True
-        address.created_ms = routing.dispatcher.now_ms
+        address.created_steady_ms = routing.dispatcher.steady_ms
         exchange = Exchange(config, address, name in PREDECLARED)
         self._named[name] = exchange
         if not exchange.is_predeclared:

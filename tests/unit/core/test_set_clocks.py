@@ -1,0 +1,85 @@
+"""Spans are as long as they are while somebody sets the wall clock: an hour forward, or an hour back.
+
+Each test runs with both, and with a clock that nobody sets.
+"""
+
+import pytest
+
+from artemis_py.core.names.routing_type import RoutingType
+from artemis_py.core.routing.domain import Domain
+from artemis_py.core.services.services import Services
+from artemis_py.core.settings.address_settings import AddressSettings
+from artemis_py.core.settings.broker_settings import BrokerSettings
+from tests.core_harness import attach, make_domain, make_queue, make_services, make_session, pass_time
+
+HOUR_MS = 3_600_000
+SECOND_MS = 1000
+SCAN_MS = 100
+
+
+@pytest.fixture(params=[-HOUR_MS, 0, HOUR_MS], ids=["back", "still", "forward"])
+def jump_ms(request: pytest.FixtureRequest) -> int:
+    """By how much the wall clock is set."""
+    value = request.param
+    assert isinstance(value, int)
+    return value
+
+
+def set_clock(domain: Domain, by_ms: int) -> None:
+    """Somebody sets the wall clock; what a turn of the loop does then."""
+    domain.dispatcher.now_ms += by_ms
+    pass_time(domain, 0)
+
+
+def make_world(
+    *settings: tuple[str, AddressSettings], transaction_timeout_ms: int = 300_000
+) -> tuple[Domain, Services]:
+    """A domain that looks every 100 ms for what is over, at two o'clock."""
+    options = BrokerSettings(
+        address_queue_scan_period_ms=SCAN_MS,
+        transaction_scan_period_ms=SCAN_MS,
+        message_expiry_scan_period_ms=SCAN_MS,
+        transaction_timeout_ms=transaction_timeout_ms,
+    )
+    domain = make_domain(dict(settings), options)
+    domain.dispatcher.now_ms = 2 * HOUR_MS
+    services = make_services(domain)
+    services.reaper.start()
+    return domain, services
+
+
+def scans(domain: Domain, milliseconds: int) -> None:
+    """Time passes, scan by scan."""
+    for _ in range(0, milliseconds, SCAN_MS):
+        pass_time(domain, SCAN_MS)
+
+
+def test_unused_queues_and_addresses_stay_for_their_delay(jump_ms: int) -> None:
+    delays = AddressSettings(auto_delete_queues_delay=5 * SECOND_MS, auto_delete_addresses_delay=5 * SECOND_MS)
+    domain, _ = make_world(("#", delays))
+    domain.create_address("a", frozenset((RoutingType.ANYCAST,)), auto_created=True)
+    queue = make_queue(domain, "a", auto_created=True)
+    _, consumer = attach(domain, queue)
+    consumer.close()
+
+    set_clock(domain, jump_ms)
+    scans(domain, 4 * SECOND_MS)
+    early = "a" in domain.queues
+    scans(domain, 2 * SECOND_MS)
+    after_queue = ("a" in domain.queues, "a" in domain.addresses)
+    set_clock(domain, jump_ms)
+    scans(domain, 6 * SECOND_MS)
+
+    assert (early, after_queue, "a" in domain.addresses) == (True, (False, True), False)
+
+
+def test_a_transaction_may_last_as_long_as_its_timeout(jump_ms: int) -> None:
+    domain, services = make_world(transaction_timeout_ms=5 * SECOND_MS)
+    transaction = services.sessions.open(make_session(domain).subject).begin()
+
+    set_clock(domain, jump_ms)
+    scans(domain, 4 * SECOND_MS)
+    early = transaction.is_open
+    scans(domain, 2 * SECOND_MS)
+
+    assert (early, transaction.is_open) == (True, False)
