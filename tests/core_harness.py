@@ -180,6 +180,28 @@ def pass_time(domain: Domain, milliseconds: int) -> None:
     settle_down(domain)
 
 
+def step_through(dispatcher: Dispatcher, milliseconds: int) -> None:
+    """Let time pass on both clocks, from one planned call to the next."""
+    left_ms = milliseconds
+    while True:
+        waits_ms = [left_ms + 1]
+        for due_ms, now_ms in (
+            (dispatcher.next_deadline_ms(), dispatcher.now_ms),
+            (dispatcher.next_steady_ms(), dispatcher.steady_ms),
+        ):
+            if due_ms is not None:
+                waits_ms.append(max(due_ms - now_ms, 0))
+        step_ms = min(waits_ms)
+        is_over = step_ms > left_ms
+        step_ms = min(step_ms, left_ms)
+        dispatcher.now_ms += step_ms
+        dispatcher.steady_ms += step_ms
+        left_ms -= step_ms
+        if is_over:
+            return
+        dispatcher.handle_deadlines()
+
+
 def browse_all(queue: Queue) -> list[Reference]:
     """The waiting references in the order they would be delivered; those on disk are read, and not kept."""
     result: list[Reference] = []

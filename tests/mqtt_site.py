@@ -22,7 +22,7 @@ from artemis_py.store.lmdb import LmdbStore
 from artemis_py.store.memory import MemoryStore
 from artemis_py.store.recovery import recover
 from tests import mqtt_harness as wire
-from tests.core_harness import START_MS, make_hosts, make_services
+from tests.core_harness import START_MS, make_hosts, make_services, step_through
 from tests.log_switch import LOG
 from tests.unit.store.world import SMALL_MAP_BYTES, Handmade
 
@@ -91,11 +91,7 @@ class Site:
 
     def pass_time(self, seconds: float) -> None:
         """Let time pass, and happen what was planned for it."""
-        end_ms = self.domain.dispatcher.now_ms + int(seconds * 1000)
-        while (due_ms := self.domain.dispatcher.next_deadline_ms()) is not None and due_ms <= end_ms:
-            self.domain.dispatcher.now_ms = max(due_ms, self.domain.dispatcher.now_ms)
-            self.domain.dispatcher.handle_deadlines()
-        self.domain.dispatcher.now_ms = end_ms
+        step_through(self.domain.dispatcher, int(seconds * 1000))
 
 
 class Client:

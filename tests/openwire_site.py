@@ -48,7 +48,7 @@ from artemis_py.security.authenticator import OpenAuthenticator
 from artemis_py.store.lmdb import LmdbStore
 from artemis_py.store.memory import MemoryStore
 from artemis_py.store.recovery import recover
-from tests.core_harness import START_MS, make_hosts, make_services
+from tests.core_harness import START_MS, make_hosts, make_services, step_through
 from tests.log_switch import LOG
 from tests.openwire_harness import frames, wire_format
 from tests.unit.store.world import SMALL_MAP_BYTES, Handmade
@@ -114,11 +114,7 @@ class Site:
 
     def pass_time(self, seconds: float) -> None:
         """Let time pass, and happen what was planned for it."""
-        end_ms = self.domain.dispatcher.now_ms + int(seconds * 1000)
-        while (due_ms := self.domain.dispatcher.next_deadline_ms()) is not None and due_ms <= end_ms:
-            self.domain.dispatcher.now_ms = max(due_ms, self.domain.dispatcher.now_ms)
-            self.domain.dispatcher.handle_deadlines()
-        self.domain.dispatcher.now_ms = end_ms
+        step_through(self.domain.dispatcher, int(seconds * 1000))
 
 
 class Client:

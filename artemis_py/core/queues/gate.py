@@ -33,7 +33,7 @@ class Gate:
         elif needed > 0 and count >= needed:
             self._open()
         elif not self.is_open and self._timer is None and delay_ms >= 0:
-            self._timer = queue.dispatcher.timers.at(queue.dispatcher.now_ms + delay_ms, self._open)
+            self._timer = queue.dispatcher.after(delay_ms, self._open)
 
     def cancel(self) -> None:
         """Cancel the timer of `delay-before-dispatch`."""

@@ -92,9 +92,7 @@ class Admission:
 
     def _has_room(self, address: Address, account: MemoryAccount) -> None:
         """Report that an address has room if that lasts: one that stays at its limit has room again and again."""
-        self._dispatcher.timers.at(
-            self._dispatcher.now_ms + LASTING_ROOM_MS, lambda: self._still_has_room(address, account)
-        )
+        self._dispatcher.after(LASTING_ROOM_MS, lambda: self._still_has_room(address, account))
 
     def _still_has_room(self, address: Address, account: MemoryAccount) -> None:
         if account.is_over_limit:

@@ -48,7 +48,7 @@ class Discards:
         self._events.emit(Dropped(queue, reason, count))
 
     def _plan(self) -> None:
-        self._timer = self._dispatcher.timers.at(self._dispatcher.now_ms + REPORT_PERIOD_MS, self._run)
+        self._timer = self._dispatcher.after(REPORT_PERIOD_MS, self._run)
 
     def _run(self) -> None:
         self._timer = None

@@ -260,8 +260,7 @@ class CatchUp(Guard):
         return None
 
     def _pause(self, resume: Callable[[], None], failed: Callable[[str], None]) -> None:
-        dispatcher = self._domain.dispatcher
-        dispatcher.timers.at(dispatcher.now_ms + RETRY_MS, resume)
+        self._domain.dispatcher.after(RETRY_MS, resume)
 
     # -- what survives a restart --------------------------------------------------------------------------------
 

@@ -84,7 +84,7 @@ class Stage:
         self.dropped: int = 0
         """Messages that it accepted and discarded, because its address is full and the policy for that is DROP."""
         self.holder: Holder | None = None
-        self.touched_ms: int = queue.dispatcher.now_ms
+        self.touched_steady_ms: int = queue.dispatcher.steady_ms
         self.is_over: bool = False
         """Whether its epoch is decided or it was discarded; it takes nothing more then."""
         self.is_uniform: bool = queue.next_sequence == 1
@@ -222,7 +222,7 @@ class Staging:
         previous, stage.holder = stage.holder, holder
         if previous is not None and previous is not holder:
             previous.stolen()
-        stage.touched_ms = self._domain.dispatcher.now_ms
+        stage.touched_steady_ms = self._domain.dispatcher.steady_ms
         return stage
 
     def _check(self, user: str, writer: str, epoch: int) -> None:
@@ -284,7 +284,7 @@ class Staging:
         awaited.message_count += 1
         awaited.size_bytes += message.size
         message.origin = stage.queue.address
-        stage.touched_ms = self._domain.dispatcher.now_ms
+        stage.touched_steady_ms = self._domain.dispatcher.steady_ms
         # In the stage neither delivery time nor expiry apply; they do from the commit on.
         if message.delivery_time_ms:
             message.set_extra(DUE, message.delivery_time_ms)
@@ -428,12 +428,12 @@ class Staging:
     def _plan_sweep(self) -> None:
         if not self._is_sweeping:
             self._is_sweeping = True
-            self._domain.dispatcher.timers.at(self._domain.dispatcher.now_ms + SWEEP_MS, self._sweep)
+            self._domain.dispatcher.after(SWEEP_MS, self._sweep)
 
     def _sweep(self) -> None:
         self._is_sweeping = False
-        before_ms = self._domain.dispatcher.now_ms - TIMEOUT_MS
-        stages = [stage for stage in self._stages.values() if stage.touched_ms <= before_ms and stage.holder is None]
+        before_ms = self._domain.dispatcher.steady_ms - TIMEOUT_MS
+        stages = [each for each in self._stages.values() if each.touched_steady_ms <= before_ms and each.holder is None]
         self._domain.dispatcher.slices.start(self._drop(stages, "this stage was not used for an hour"))
         if self._stages:
             self._plan_sweep()

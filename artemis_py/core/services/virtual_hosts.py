@@ -329,7 +329,7 @@ class VirtualHosts:
         return None
 
     def _pause(self, resume: Callable[[], None], failed: Callable[[str], None]) -> None:
-        self._dispatcher.timers.at(self._dispatcher.now_ms + 10, resume)
+        self._dispatcher.after(10, resume)
 
     def _save(self, host: VirtualHost) -> None:
         record = {"state": host.state.value, "config": host_record(host.config)}

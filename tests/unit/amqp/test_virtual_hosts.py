@@ -237,7 +237,7 @@ def test_a_deleted_host_closes_its_connections() -> None:
     hosts.delete("red")
     error = refusal(peer.hear())
     for _ in range(5):
-        broker.domain.dispatcher.now_ms += 10
+        broker.domain.dispatcher.steady_ms += 10
         broker.domain.dispatcher.handle_deadlines()
         settle_down(broker.domain)
 

@@ -6,11 +6,23 @@ Each test runs with both, and with a clock that nobody sets.
 import pytest
 
 from artemis_py.core.names.routing_type import RoutingType
+from artemis_py.core.routing.admission import LASTING_ROOM_MS
+from artemis_py.core.routing.discards import REPORT_PERIOD_MS, Discards
 from artemis_py.core.routing.domain import Domain
+from artemis_py.core.runtime.events import AddressHasRoom, Dropped
 from artemis_py.core.services.services import Services
 from artemis_py.core.settings.address_settings import AddressSettings
 from artemis_py.core.settings.broker_settings import BrokerSettings
-from tests.core_harness import attach, make_domain, make_queue, make_services, make_session, pass_time
+from tests.core_harness import (
+    attach,
+    make_domain,
+    make_queue,
+    make_services,
+    make_session,
+    pass_time,
+    send,
+    settle_down,
+)
 
 HOUR_MS = 3_600_000
 SECOND_MS = 1000
@@ -83,3 +95,50 @@ def test_a_transaction_may_last_as_long_as_its_timeout(jump_ms: int) -> None:
     scans(domain, 2 * SECOND_MS)
 
     assert (early, transaction.is_open) == (True, False)
+
+
+def test_a_gate_opens_when_the_first_consumer_has_waited(jump_ms: int) -> None:
+    domain, _ = make_world()
+    queue = make_queue(domain, consumers_before_dispatch=2, delay_before_dispatch_ms=5 * SECOND_MS)
+    send(domain, "q", "m")
+    recorder, _ = attach(domain, queue)
+
+    set_clock(domain, jump_ms)
+    pass_time(domain, 4 * SECOND_MS)
+    early = recorder.bodies()
+    pass_time(domain, SECOND_MS)
+
+    assert (early, recorder.bodies()) == ([], ["m"])
+
+
+def test_discards_are_reported_after_their_period(jump_ms: int) -> None:
+    domain, _ = make_world()
+    dropped: list[int] = []
+    discards = Discards(domain.dispatcher, domain.events)
+    domain.events.subscribe(lambda event: dropped.append(event.count) if isinstance(event, Dropped) else None, Dropped)
+    for _ in range(3):
+        discards.add("q", "too old")
+
+    set_clock(domain, jump_ms)
+    pass_time(domain, REPORT_PERIOD_MS - 1)
+    early = list(dropped)
+    pass_time(domain, 1)
+
+    assert (early, dropped) == ([1], [1, 2])
+
+
+def test_an_address_has_room_if_that_lasts(jump_ms: int) -> None:
+    domain, _ = make_world(("#", AddressSettings(max_size_messages=2)))
+    told: list[str] = []
+    domain.events.subscribe(lambda _: told.append("room"), AddressHasRoom)
+    queue = make_queue(domain)
+    send(domain, "q", "a", "b", "c")
+    queue.purge()
+    settle_down(domain)
+
+    set_clock(domain, jump_ms)
+    pass_time(domain, LASTING_ROOM_MS - 1)
+    early = list(told)
+    pass_time(domain, 1)
+
+    assert (early, told) == ([], ["room"])

@@ -285,7 +285,7 @@ def test_a_stage_that_nobody_touches_goes(domain: Domain, services: Services) ->
     services.staging.release(left, left.holder)
 
     for now_ms in range(NOW_MS, NOW_MS + TIMEOUT_MS + 2 * SWEEP_MS, SWEEP_MS):
-        domain.dispatcher.now_ms = now_ms
+        domain.dispatcher.steady_ms = now_ms
         domain.dispatcher.handle_deadlines()
 
     assert kept.queue.is_deleted is False

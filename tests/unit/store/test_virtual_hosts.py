@@ -214,7 +214,7 @@ def test_deleting_a_host_leaves_nothing_of_it(tmp_path: Path) -> None:
         deleted = world.hosts.delete("red")
         for _ in range(100):
             world.settle()
-            world.domain.dispatcher.now_ms += 10
+            world.domain.dispatcher.steady_ms += 10
             world.domain.dispatcher.handle_deadlines()
 
         assert world.hosts.leaving() == []
@@ -241,7 +241,7 @@ def test_a_crash_while_a_host_is_deleted(tmp_path: Path, commits: int) -> None:
             world.hands.turn()
             if world.hands.jobs:
                 world.hands.work()
-            world.domain.dispatcher.now_ms += 10
+            world.domain.dispatcher.steady_ms += 10
             world.domain.dispatcher.handle_deadlines()
 
     with World(tmp_path) as world:
@@ -253,7 +253,7 @@ def test_a_crash_while_a_host_is_deleted(tmp_path: Path, commits: int) -> None:
             world.hosts.delete("red")
         for _ in range(50):
             world.settle()
-            world.domain.dispatcher.now_ms += 10
+            world.domain.dispatcher.steady_ms += 10
             world.domain.dispatcher.handle_deadlines()
         world.audit()
 

@@ -102,7 +102,7 @@ def shrink(queue: "Queue") -> None:
 def shrink_soon(queue: "Queue") -> None:
     """Do the same in the first iteration of the loop: at a restart the store cannot be read yet."""
     if size_of(queue) >= 0:
-        queue.dispatcher.timers.at(queue.dispatcher.now_ms, partial(shrink, queue))
+        queue.dispatcher.after(0, partial(shrink, queue))
 
 
 def _shrink(queue: "Queue") -> Steps:
@@ -132,4 +132,4 @@ def _shrink(queue: "Queue") -> Steps:
 
 def _wait(queue: "Queue", go_on: Callable[[], None], failed: Callable[[str], None]) -> None:
     """Wait until the disk may be readable again."""
-    queue.dispatcher.timers.at(queue.dispatcher.now_ms + RETRY_MS, go_on)
+    queue.dispatcher.after(RETRY_MS, go_on)
