@@ -73,16 +73,6 @@ _PINGRESP: Final = b"\xd0\x00"
 # The shortest packet: a first byte and a length.
 _HEADER_SIZE: Final = 2
 
-# Where a CONNACK lacks the word that a DISCONNECT has (MQTT 5.0 §3.2.2.2).
-_CONNACK_REASONS: Final = {
-    reasons.SERVER_SHUTTING_DOWN: reasons.SERVER_UNAVAILABLE,
-    reasons.SESSION_TAKEN_OVER: reasons.UNSPECIFIED_ERROR,
-    reasons.KEEP_ALIVE_TIMEOUT: reasons.UNSPECIFIED_ERROR,
-    reasons.ADMINISTRATIVE_ACTION: reasons.UNSPECIFIED_ERROR,
-    reasons.NORMAL_DISCONNECTION: reasons.UNSPECIFIED_ERROR,
-    reasons.TOPIC_FILTER_INVALID: reasons.UNSPECIFIED_ERROR,
-}
-
 
 class MqttConnection:
     """One client's conversation."""
@@ -402,7 +392,12 @@ class MqttConnection:
         if self._is_v5:
             receive_maximum = self.limits.receive_maximum
             window = min(window, connect.properties.receive_maximum or MAX_PACKET_ID)
-            connack = evolve(connack, properties=self._with_limits(connack.properties, connect, keep_alive_s))
+            properties = evolve(
+                self.limits.announced(connack.properties),
+                authentication_method=connect.properties.authentication_method,
+                server_keep_alive=None if keep_alive_s == connect.keep_alive_s else keep_alive_s,
+            )
+            connack = evolve(connack, properties=properties)
         self.reader.begin(messages, receive_maximum)
         self.acks.begin(messages)
         self.state = OPEN
@@ -410,17 +405,6 @@ class MqttConnection:
         messages.outgoing.begin(window)
         self.acks.resend_pubrels()
         self._work_kept()
-
-    def _with_limits(self, properties: Properties, connect: Connect, keep_alive_s: int) -> Properties:
-        limits = self.limits
-        return evolve(
-            properties,
-            authentication_method=connect.properties.authentication_method,
-            server_keep_alive=None if keep_alive_s == connect.keep_alive_s else keep_alive_s,
-            receive_maximum=limits.receive_maximum,
-            topic_alias_maximum=limits.topic_alias_maximum or None,
-            maximum_packet_size=limits.max_packet_size,
-        )
 
     def refuse(self, reason: int, properties: Properties = NO_PROPERTIES) -> None:
         """Answer CONNECT with a failure, in the words of the client's version, and close [MQTT-3.2.2-7].
@@ -430,7 +414,7 @@ class MqttConnection:
         if self.state == OPEN:
             self.disconnect(reason, "", properties)
         elif self.state != CLOSED:
-            self._send(Connack(reason=_CONNACK_REASONS.get(reason, reason), properties=self._wanted(properties)))
+            self._send(Connack(reason=reasons.CONNACK_CODES.get(reason, reason), properties=self._wanted(properties)))
             self._close()
 
     def send_auth(self, reason: int, properties: Properties) -> None:

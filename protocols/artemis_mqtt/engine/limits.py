@@ -2,7 +2,9 @@
 
 from typing import Final
 
-from attrs import frozen
+from attrs import evolve, frozen
+
+from artemis_mqtt.engine.properties import Properties
 
 # Bytes that may arrive while a login is being decided. A client need not wait for CONNACK before it publishes (MQTT
 # MQTT 5.0 §3.1.4): this is the largest single read of the event loops, and what one in a hurry sends in a few
@@ -30,3 +32,12 @@ class ConnectionLimits:
     """Topic filters of one SUBSCRIBE or UNSUBSCRIBE."""
     output_limit_bytes: int = 1024 * 1024
     """Output that may wait before deliveries stop."""
+
+    def announced(self, properties: Properties) -> Properties:
+        """Return the properties of a version 5 CONNACK with the limits that the client has to keep to added."""
+        return evolve(
+            properties,
+            receive_maximum=self.receive_maximum,
+            topic_alias_maximum=self.topic_alias_maximum or None,
+            maximum_packet_size=self.max_packet_size,
+        )

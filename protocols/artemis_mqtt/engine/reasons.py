@@ -90,6 +90,16 @@ CLIENT_DISCONNECT_CODES: Final = frozenset(
 )
 CLIENT_AUTH_CODES: Final = frozenset((CONTINUE_AUTHENTICATION, RE_AUTHENTICATE))
 
+# What CONNACK says where it lacks the word that a DISCONNECT has (MQTT 5.0 §3.2.2.2).
+CONNACK_CODES: Final = {
+    SERVER_SHUTTING_DOWN: SERVER_UNAVAILABLE,
+    SESSION_TAKEN_OVER: UNSPECIFIED_ERROR,
+    KEEP_ALIVE_TIMEOUT: UNSPECIFIED_ERROR,
+    ADMINISTRATIVE_ACTION: UNSPECIFIED_ERROR,
+    NORMAL_DISCONNECTION: UNSPECIFIED_ERROR,
+    TOPIC_FILTER_INVALID: UNSPECIFIED_ERROR,
+}
+
 # What a 3.x client is told instead of a version 5 code in CONNACK (MQTT 3.1.1 §3.2.2.3); every other refusal is 3,
 # server unavailable: the only one of the five that says nothing about the client.
 RETURN_CODES: Final = {
