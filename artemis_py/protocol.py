@@ -18,6 +18,7 @@ from artemis_py.core.queues.storage import RecordStorage
 from artemis_py.core.runtime.access import Subject
 from artemis_py.core.runtime.carrier import Greeting, Mesh
 from artemis_py.core.runtime.referrals import Newcomer, Referrals, Route, Router
+from artemis_py.core.runtime.timers import Timer
 from artemis_py.core.services.domains import Domains
 from artemis_py.core.services.services import Services
 from artemis_py.core.services.virtual_hosts import VirtualHost, VirtualHosts
@@ -302,6 +303,10 @@ class Host:
     def now_ms(self) -> int:
         """Time at the start of this turn, in milliseconds since 1970."""
         return self.dispatcher.now_ms
+
+    def after(self, delay_ms: int, callback: Callable[[], None]) -> Timer:
+        """Plan a call in `delay_ms`, even if the wall clock is set in between."""
+        return self.dispatcher.after(delay_ms, callback)
 
     def check_tables(self, what: str, is_first: bool = False) -> None:
         """Raise LimitExceeded if there is no memory left for one more of `what`, for example a link.

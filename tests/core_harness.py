@@ -1,5 +1,7 @@
 """A domain and the smallest client of it: tests of the core need no protocol."""
 
+import pytest
+
 from artemis_py.core.messages.message import Message
 from artemis_py.core.messages.view import MessageView
 from artemis_py.core.names.routing_type import RoutingType
@@ -26,6 +28,10 @@ from artemis_py.protocol import Host
 from artemis_py.store.memory import MemoryStore
 
 START_MS = 1_000_000
+HOUR_MS = 3_600_000
+
+set_clocks = pytest.mark.parametrize("jump_ms", [-HOUR_MS, 0, HOUR_MS], ids=["back", "still", "forward"])
+"""Runs a test with each `jump_ms`, for `set_clock`."""
 
 
 class PropertiesFormat:
@@ -178,6 +184,12 @@ def pass_time(domain: Domain, milliseconds: int) -> None:
     domain.dispatcher.steady_ms += milliseconds
     domain.dispatcher.handle_deadlines()
     settle_down(domain)
+
+
+def set_clock(domain: Domain, by_ms: int) -> None:
+    """Somebody sets the wall clock; what a turn of the loop does then."""
+    domain.dispatcher.now_ms += by_ms
+    pass_time(domain, 0)
 
 
 def step_through(dispatcher: Dispatcher, milliseconds: int) -> None:

@@ -164,8 +164,7 @@ class Lifetimes:
         if ending < since:
             return ending is not Ending.CONNECTION
         if terminus is not None and terminus.timeout > 0:
-            when_ms = self._host.now_ms + 1000 * terminus.timeout
-            self._expiring[key] = self._host.timers.at(when_ms, lambda: self._expired(key))
+            self._expiring[key] = self._host.after(1000 * terminus.timeout, lambda: self._expired(key))
         else:
             self.gone(key)
         return False
@@ -248,7 +247,7 @@ class Lifetimes:
 
     def _plan(self, name: str) -> None:
         if not self._due:
-            self._host.timers.at(self._host.now_ms, self.run)
+            self._host.after(0, self.run)
         self._due.add(name)
 
 

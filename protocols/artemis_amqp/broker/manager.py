@@ -139,7 +139,7 @@ class AmqpProtocolManager:
     def __init__(self, host: Host) -> None:
         self.host: Final = host
         self.lifetimes: Final = Lifetimes(host)
-        self.termini: Final = Termini(host.timers, lambda: host.now_ms)
+        self.termini: Final = Termini(host.after)
         self.version: Final = installed_version()
         self.brake: Final = LogBrake(named_logger("artemis_amqp"))
         """Rate limit for log lines that clients can cause."""

@@ -14,13 +14,16 @@ from artemis_py.core.queues.consumer import FAILED, RELEASED, Consumer, Consumer
 from artemis_py.core.queues.cursors.selective import SelectiveCursor
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.queues.reference import CLAIMED, Reference
-from artemis_py.core.runtime.timers import Timer, Timers
+from artemis_py.core.runtime.timers import Timer
 
 UNSETTLED_STATE: Final = 2
 """Value of a terminus' `durable`: keep the state of unsettled deliveries."""
 
 # Suspended termini kept at once, in all; beyond that the oldest is given up. A client leaves one per durable link.
 SUSPENDED_LIMIT: Final = 10_000
+
+After = Callable[[int, Callable[[], None]], Timer]
+"""Plans a call in so many milliseconds (`Host.after`)."""
 
 LinkKey = tuple[str, bool, str, str | None]
 """Container id, whether the client receives, link name, user: a user cannot take over another user's link."""
@@ -122,9 +125,8 @@ class _NobodyThere(Sink):
 class Termini:
     """All attached links by name, and the suspended termini."""
 
-    def __init__(self, timers: Timers, now_ms: Callable[[], int]) -> None:
-        self._timers = timers
-        self._now_ms = now_ms
+    def __init__(self, after: After) -> None:
+        self._after = after
         self._attached: dict[LinkKey, Attached] = {}
         self._suspended: dict[LinkKey, SuspendedSource | SuspendedTarget] = {}
         self._suspended_queues: dict[int, set[LinkKey]] = {}
@@ -160,7 +162,7 @@ class Termini:
         """Give up a suspended terminus after `timeout_s` seconds from now; None: no limit."""
         terminus = self._suspended.get(key)
         if terminus is not None and timeout_s is not None:
-            terminus.timer = self._timers.at(self._now_ms() + 1000 * timeout_s, lambda: self.drop(key))
+            terminus.timer = self._after(1000 * timeout_s, lambda: self.drop(key))
 
     def is_suspended(self, key: LinkKey, terminus: SuspendedSource | SuspendedTarget) -> bool:
         """Tell whether this terminus is still kept under this name."""

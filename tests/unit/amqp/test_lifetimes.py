@@ -17,7 +17,7 @@ from artemis_amqp.engine.performatives import (
 from artemis_amqp.engine.types import Described, Symbol, ULong
 from tests.amqp_broker import Broker, Peer, bodies, in_transaction, only, settled
 from tests.amqp_harness import Frame
-from tests.core_harness import pass_time
+from tests.core_harness import pass_time, set_clock, set_clocks
 
 ON_CLOSE, NO_LINKS, NO_MESSAGES, NEITHER = range(0x2B, 0x2F)
 ALL = {
@@ -190,7 +190,8 @@ def test_link_detach_ends_it_at_the_detach() -> None:
     assert not exists(broker, name)
 
 
-def test_a_timeout_ends_it_later() -> None:
+@set_clocks
+def test_a_timeout_ends_it_later(jump_ms: int) -> None:
     """AMQP 1.0 §3.5.6: the timer is stopped by an attach."""
     broker, peer, name = node(ON_CLOSE, expiry_policy="link-detach", timeout=5)
     peer.say(DETACH)
@@ -199,6 +200,7 @@ def test_a_timeout_ends_it_later() -> None:
     pass_time(broker.domain, 4000)
     assert exists(broker, name)
     peer.say(DETACH)
+    set_clock(broker.domain, jump_ms)
     pass_time(broker.domain, 4999)
     assert exists(broker, name)
     pass_time(broker.domain, 1)

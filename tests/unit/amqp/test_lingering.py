@@ -20,7 +20,7 @@ from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.queues.queue import queues_of
 from artemis_py.core.settings.address_settings import AddressSettings
 from tests.amqp_broker import Broker, Peer, bodies, in_transaction, only, settled
-from tests.core_harness import START_MS, make_message, make_queue, pass_time, send
+from tests.core_harness import START_MS, make_message, make_queue, pass_time, send, set_clock, set_clocks
 
 
 def detached(*messages: str, source: Source | None = None) -> tuple[Broker, Peer]:
@@ -200,9 +200,11 @@ def test_link_detach_returns_it_at_once() -> None:
     assert broker.waiting() == 1
 
 
-def test_link_detach_with_a_timeout_returns_it_then() -> None:
+@set_clocks
+def test_link_detach_with_a_timeout_returns_it_then(jump_ms: int) -> None:
     """AMQP 1.0 §3.5.6: the timer starts at the detach."""
     broker, _ = detached("1", source=Source(address="q", expiry_policy="link-detach", timeout=5))
+    set_clock(broker.domain, jump_ms)
     pass_time(broker.domain, 4999)
     before = broker.waiting()
     pass_time(broker.domain, 1)

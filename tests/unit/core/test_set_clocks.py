@@ -3,8 +3,6 @@
 Each test runs with both, and with a clock that nobody sets.
 """
 
-import pytest
-
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.routing.admission import LASTING_ROOM_MS
 from artemis_py.core.routing.discards import REPORT_PERIOD_MS, Discards
@@ -14,6 +12,7 @@ from artemis_py.core.services.services import Services
 from artemis_py.core.settings.address_settings import AddressSettings
 from artemis_py.core.settings.broker_settings import BrokerSettings
 from tests.core_harness import (
+    HOUR_MS,
     attach,
     make_domain,
     make_queue,
@@ -21,26 +20,13 @@ from tests.core_harness import (
     make_session,
     pass_time,
     send,
+    set_clock,
+    set_clocks,
     settle_down,
 )
 
-HOUR_MS = 3_600_000
 SECOND_MS = 1000
 SCAN_MS = 100
-
-
-@pytest.fixture(params=[-HOUR_MS, 0, HOUR_MS], ids=["back", "still", "forward"])
-def jump_ms(request: pytest.FixtureRequest) -> int:
-    """By how much the wall clock is set."""
-    value = request.param
-    assert isinstance(value, int)
-    return value
-
-
-def set_clock(domain: Domain, by_ms: int) -> None:
-    """Somebody sets the wall clock; what a turn of the loop does then."""
-    domain.dispatcher.now_ms += by_ms
-    pass_time(domain, 0)
 
 
 def make_world(
@@ -66,6 +52,7 @@ def scans(domain: Domain, milliseconds: int) -> None:
         pass_time(domain, SCAN_MS)
 
 
+@set_clocks
 def test_unused_queues_and_addresses_stay_for_their_delay(jump_ms: int) -> None:
     delays = AddressSettings(auto_delete_queues_delay=5 * SECOND_MS, auto_delete_addresses_delay=5 * SECOND_MS)
     domain, _ = make_world(("#", delays))
@@ -85,6 +72,7 @@ def test_unused_queues_and_addresses_stay_for_their_delay(jump_ms: int) -> None:
     assert (early, after_queue, "a" in domain.addresses) == (True, (False, True), False)
 
 
+@set_clocks
 def test_a_transaction_may_last_as_long_as_its_timeout(jump_ms: int) -> None:
     domain, services = make_world(transaction_timeout_ms=5 * SECOND_MS)
     transaction = services.sessions.open(make_session(domain).subject).begin()
@@ -97,6 +85,7 @@ def test_a_transaction_may_last_as_long_as_its_timeout(jump_ms: int) -> None:
     assert (early, transaction.is_open) == (True, False)
 
 
+@set_clocks
 def test_a_gate_opens_when_the_first_consumer_has_waited(jump_ms: int) -> None:
     domain, _ = make_world()
     queue = make_queue(domain, consumers_before_dispatch=2, delay_before_dispatch_ms=5 * SECOND_MS)
@@ -111,6 +100,7 @@ def test_a_gate_opens_when_the_first_consumer_has_waited(jump_ms: int) -> None:
     assert (early, recorder.bodies()) == ([], ["m"])
 
 
+@set_clocks
 def test_discards_are_reported_after_their_period(jump_ms: int) -> None:
     domain, _ = make_world()
     dropped: list[int] = []
@@ -127,6 +117,7 @@ def test_discards_are_reported_after_their_period(jump_ms: int) -> None:
     assert (early, dropped) == ([1], [1, 2])
 
 
+@set_clocks
 def test_an_address_has_room_if_that_lasts(jump_ms: int) -> None:
     domain, _ = make_world(("#", AddressSettings(max_size_messages=2)))
     told: list[str] = []
