@@ -137,13 +137,13 @@ class Sessions:
 
     def _plan(self, session: ClientSession) -> None:
         """Plan the end of an absent client's session, and its will."""
-        timers = self.host.timers
+        absent_ms = self.host.now_ms - session.ended_ms
         if session.will is not None and (session.expiry_s == NEVER or session.will.delay_s < session.expiry_s):
-            when_ms = session.ended_ms + 1000 * session.will.delay_s
-            session.will_timer = timers.at(when_ms, partial(self._will_due, session))
+            left_ms = _left_ms(session.will.delay_s, absent_ms)
+            session.will_timer = self.host.after(left_ms, partial(self._will_due, session))
         if session.expiry_s != NEVER:
-            when_ms = session.ended_ms + 1000 * session.expiry_s
-            session.expiry_timer = timers.at(when_ms, partial(self.end, session, "it expired"))
+            left_ms = _left_ms(session.expiry_s, absent_ms)
+            session.expiry_timer = self.host.after(left_ms, partial(self.end, session, "it expired"))
 
     def end(self, session: ClientSession, reason: str) -> None:
         """End a session: publish its will if it is still due, and delete its queues.
@@ -335,3 +335,11 @@ class Sessions:
             # Stored by a version that did not write it to the queue.
             self.host.sessions.set_user(queue, session.user)
         self.joined(subscription)
+
+
+def _left_ms(span_s: int, absent_ms: int) -> int:
+    """Return what is left of a span, after an absence that may count the time before a restart.
+
+    Only that time is measured on the wall clock, which may have been set: an absence that has not begun yet is none.
+    """
+    return max(1000 * span_s - max(absent_ms, 0), 0)

@@ -347,4 +347,4 @@ def _hand_over(subscription: Subscription, search: "RetainedSearch", host: Host)
 
 def _wait(host: Host, go_on: Callable[[], None], failed: Callable[[str], None]) -> None:
     """Wait, so that the client can read some of its queue."""
-    host.timers.at(host.now_ms + RETAINED_PAUSE_MS, go_on)
+    host.after(RETAINED_PAUSE_MS, go_on)

@@ -36,7 +36,7 @@ class SystemTopics:
         self._host: Final = manager.host
         self._version: Final = installed_version()
         self._is_planned = False
-        self._started_ms = manager.host.now_ms
+        self._started_steady_ms = manager.host.dispatcher.steady_ms
 
     def wanted(self, queue: Queue) -> None:
         """Serve a subscription to `$SYS`: it gets the numbers now, and as long as it lasts."""
@@ -46,7 +46,7 @@ class SystemTopics:
     def _plan(self) -> None:
         if not self._is_planned:
             self._is_planned = True
-            self._host.timers.at(self._host.now_ms + INTERVAL_MS, self._due)
+            self._host.after(INTERVAL_MS, self._due)
 
     def _due(self) -> None:
         self._is_planned = False
@@ -77,7 +77,7 @@ class SystemTopics:
         connected = sessions.connected_count
         return {
             "version": f"artemis_py {self._version}",
-            "uptime": f"{(host.now_ms - self._started_ms) // 1000} seconds",
+            "uptime": f"{(host.dispatcher.steady_ms - self._started_steady_ms) // 1000} seconds",
             "clients/connected": str(connected),
             "clients/disconnected": str(len(sessions) - connected),
             "clients/total": str(len(sessions)),

@@ -8,6 +8,7 @@ import pytest
 from artemis_mqtt.engine.packets import Connect, Will
 from artemis_mqtt.engine.properties import Properties
 from tests import mqtt_harness as wire
+from tests.core_harness import HOUR_MS, START_MS, set_clock, set_clocks
 from tests.mqtt_site import Client, Site, connected, lasting
 
 PUBACK, PUBREC, PUBREL, PUBCOMP = 4, 5, 6, 7
@@ -319,13 +320,15 @@ def test_clean_session_of_3_ends_with_the_connection(version: int) -> None:
     assert not site.domain.queues
 
 
-def test_a_session_expires() -> None:
+@set_clocks
+def test_a_session_expires(jump_ms: int) -> None:
     """[MQTT-4.1.0-2]: after its interval, and not before."""
     site = Site()
     client = lasting(site, "c", expiry_s=10)
     client.subscribe("t", 1)
     client.leave()
 
+    set_clock(site.domain, jump_ms)
     site.pass_time(9.9)
     before = site.manager.sessions.get("c")
     site.pass_time(0.2)
@@ -333,6 +336,24 @@ def test_a_session_expires() -> None:
     assert before is not None
     assert site.manager.sessions.get("c") is None
     assert not site.domain.queues
+
+
+def test_a_session_does_not_outlive_its_expiry_because_the_clock_is_set_while_the_broker_is_down(
+    tmp_path: Path,
+) -> None:
+    """Its end is known by the wall clock of the run before: one that is set back gives it its interval once more."""
+    with Site(tmp_path) as site:
+        lasting(site, "left", expiry_s=10).leave()
+        site.commit()
+
+    with Site(tmp_path, now_ms=START_MS - HOUR_MS) as site:
+        site.pass_time(9.9)
+        before = site.manager.sessions.get("left")
+        site.pass_time(0.2)
+
+        assert before is not None
+        assert site.manager.sessions.get("left") is None
+        site.commit()
 
 
 def test_a_client_that_is_back_stops_the_clock() -> None:
@@ -429,7 +450,8 @@ def test_a_will_goes_out_when_the_connection_breaks() -> None:
     assert [packet[1] for packet in watcher.packets()] == ["gone/a"]
 
 
-def test_a_delayed_will_waits_and_a_client_that_is_back_keeps_it() -> None:
+@set_clocks
+def test_a_delayed_will_waits_and_a_client_that_is_back_keeps_it(jump_ms: int) -> None:
     """[MQTT-3.1.3-9]."""
     site = Site()
     watcher = connected(site, "w")
@@ -439,6 +461,7 @@ def test_a_delayed_will_waits_and_a_client_that_is_back_keeps_it() -> None:
         lasting(site, name, will=will).lose()
     lasting(site, "b")
 
+    set_clock(site.domain, jump_ms)
     site.pass_time(4.9)
     before = watcher.packets()
     site.pass_time(0.2)
