@@ -276,7 +276,6 @@ class Host:
         self.events: Final = domain.events
         self.dispatcher: Final = dispatcher
         """The clock (`now_ms`) and the shared limits, for code that reads them for every message."""
-        self.timers: Final = dispatcher.timers
         self.background: Final = dispatcher.slices
         """Work that takes many turns."""
         self.meter: Final = dispatcher.meter

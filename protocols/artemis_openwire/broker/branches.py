@@ -91,7 +91,7 @@ class BranchWork:
         """Update the windows after an administrator has ended a branch, when the core is done with that."""
         if isinstance(event, BranchEnded):
             for work in self._by_key.pop(event.key, []):
-                self._host.timers.at(self._host.now_ms, work.committed if event.is_committed else work.rolled_back)
+                self._host.after(0, work.committed if event.is_committed else work.rolled_back)
 
 
 class ClientBranches:

@@ -114,7 +114,7 @@ class QueuePatterns:
         assert isinstance(event, QueueAdded)
         for reader in self._readers:
             if reader.wants(event.name):
-                self._host.timers.at(self._host.now_ms, partial(self._attach, reader, event.name))
+                self._host.after(0, partial(self._attach, reader, event.name))
 
     def _attach(self, reader: PatternReader, name: str) -> None:
         queue = self._host.sessions.find_queue(name)

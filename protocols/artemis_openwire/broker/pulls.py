@@ -40,7 +40,7 @@ class Pulls:
         consumer.window.pulls = len(self._waiting)
         if timeout_ms > 0:
             host = consumer.exchange.handler.host
-            pull.timer = host.timers.at(host.now_ms + timeout_ms, partial(self._late, pull))
+            pull.timer = host.after(timeout_ms, partial(self._late, pull))
         elif timeout_ms < 0:
             pull.is_late = True
             consumer.drain()

@@ -20,6 +20,7 @@ from artemis_openwire.engine.commands import (
 from artemis_openwire.engine.structure import Throwable
 from artemis_openwire.engine.structures import ActiveMQQueue, ConnectionId, MessageId, ProducerId, SessionId
 from artemis_py.core.settings.address_settings import AddressSettings
+from tests.core_harness import set_clock, set_clocks
 from tests.openwire_site import Client, Site, connected, id_of, number_of, queue, text_of, topic
 
 DELIVERED, POISON, STANDARD, INDIVIDUAL = 0, 1, 2, 4
@@ -319,7 +320,8 @@ def test_a_browser_sees_all_and_then_the_end() -> None:
     assert client.site.domain.queue("orders").message_count == 3
 
 
-def test_pulls() -> None:
+@set_clocks
+def test_pulls(jump_ms: int) -> None:
     """openwire §14.5: now or never, within a time, or whenever there is one."""
     site = Site()
     client = connected(site)
@@ -331,7 +333,10 @@ def test_pulls() -> None:
 
     assert pull(-1) == [""]
     assert pull(500) == []
-    site.pass_time(0.6)
+    set_clock(site.domain, jump_ms)
+    site.pass_time(0.4)
+    assert client.texts() == []
+    site.pass_time(0.2)
     assert client.texts() == [""]
     client.send(ORDERS, "1", "2", "3", "4")
     assert client.texts() == []
