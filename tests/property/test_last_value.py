@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from artemis_py.core.messages.builtin_format import plain_message
 from artemis_py.core.messages.message import Message
 from artemis_py.core.messages.view import MessageView
-from artemis_py.core.queues import bulk, schedule
+from artemis_py.core.queues import bulk, delays
 from artemis_py.core.queues.consumer import ACCEPTED, FAILED, REJECTED, RELEASED, Consumer
 from artemis_py.core.queues.reference import Reference
 from artemis_py.core.routing.domain import Domain
@@ -461,7 +461,7 @@ def audit(world: World) -> None:
 def short_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is done to all of a queue takes many turns, as in a long one."""
     monkeypatch.setattr(bulk, "SLICE_MESSAGES", 3)
-    monkeypatch.setattr(schedule, "LEAST_DISCARDED", 1)
+    monkeypatch.setattr(delays, "LEAST_DISCARDED", 1)
 
 
 @pytest.fixture

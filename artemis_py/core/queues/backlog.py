@@ -404,8 +404,11 @@ class Backlog:
             self._queue.assignment.entered(self._queue, reference)
         due_ms = page.due.get(reference.sequence, 0) if page.due else 0
         if due_ms > self.dispatcher.now_ms:
+            # An earlier run stored the time of day. The wall clock may have been set since then, so no delay becomes
+            # longer than the settings allow.
             self.count -= 1
-            delay(reference, due_ms)
+            longest_ms = self._queue.address.settings.max_redelivery_delay
+            delay(reference, min(due_ms - self.dispatcher.now_ms, longest_ms))
             return
         references = self._lists[priority]
         last = references.tail

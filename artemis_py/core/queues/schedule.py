@@ -1,17 +1,17 @@
-"""Scheduled messages: those with a delivery time, and failed deliveries that are repeated later.
+"""Scheduled messages: those with a delivery time, which is a time of day, and failed deliveries that are delayed.
 
 The soonest are in a heap. If there are more durable messages with a delivery time than a window takes, the later
-ones are on disk only, as in `tail`, in the order of their delivery times. Failed deliveries stay in memory, because a
-store keeps them at their place in the queue.
+ones are on disk only, as in `tail`, in the order of their delivery times. Failed deliveries are in `delays`.
 """
 
 from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Final
 
+from artemis_py.core.queues.delays import Delays
 from artemis_py.core.queues.dispatcher import Dispatcher
 from artemis_py.core.queues.page import SCHEDULE_END, SCHEDULED_RANK, position_of
-from artemis_py.core.queues.reference import COLD, GONE, SCHEDULED, Reference
+from artemis_py.core.queues.reference import COLD, SCHEDULED, Reference
 from artemis_py.core.queues.tail import Tail
 from artemis_py.core.runtime.timers import Timer
 from artemis_py.core.selectors.filter import Filter
@@ -28,16 +28,13 @@ WINDOW_MESSAGES: Final = 1000
 
 PAGE_BYTES: Final = 1 << 20
 
-# So many discarded references may stay until they are due, however few others there are.
-LEAST_DISCARDED: Final = 16
-
 
 class Schedule:
     """The scheduled messages of one queue."""
 
     __slots__ = (
         "_count",
-        "_discarded",
+        "_delays",
         "_heap",
         "_on_due",
         "_queue",
@@ -54,8 +51,8 @@ class Schedule:
         self._on_due: Callable[[Reference], None] = on_due
         self._heap: list[Entry] = []
         self._count: int = 0
-        self._discarded: int = 0
-        """Number of references in the heap that were discarded; they are GONE."""
+        self._delays: Delays | None = None
+        """Failed deliveries; None as long as there were none."""
         self._tail: Tail | None = None
         self._timer: Timer | None = None
         self.window_messages: int = WINDOW_MESSAGES
@@ -65,8 +62,8 @@ class Schedule:
     @property
     def count(self) -> int:
         """Number of all scheduled messages."""
-        tail = self._tail
-        return len(self._heap) - self._discarded + (0 if tail is None else tail.count)
+        tail, delays = self._tail, self._delays
+        return len(self._heap) + (0 if tail is None else tail.count) + (0 if delays is None else delays.count)
 
     # -- in ----------------------------------------------------------------------------------------------------
 
@@ -76,6 +73,12 @@ class Schedule:
         self._count += 1
         heappush(self._heap, (when_ms, self._count, reference))
         self._plan()
+
+    def delay(self, reference: Reference, delay_ms: int) -> None:
+        """Keep a failed delivery in memory for this time from now on, whatever becomes of the wall clock."""
+        if self._delays is None:
+            self._delays = Delays(self.dispatcher, self._on_due)
+        self._delays.add(reference, delay_ms)
 
     def add_stored(self, reference: Reference) -> None:
         """Add a reference that was just put into the storage under its delivery time."""
@@ -141,11 +144,7 @@ class Schedule:
     def _run(self) -> None:
         now_ms = self.dispatcher.now_ms
         while self._load_next() and self._heap[0][0] <= now_ms:
-            reference = heappop(self._heap)[2]
-            if reference.state == SCHEDULED:
-                self._on_due(reference)
-            else:
-                self._discarded -= 1
+            self._on_due(heappop(self._heap)[2])
         self._plan()
 
     def _load_next(self) -> bool:
@@ -185,33 +184,31 @@ class Schedule:
 
     def waiting(self) -> list[Reference]:
         """Return the messages in memory."""
-        return [entry[2] for entry in self._heap if entry[2].state == SCHEDULED]
+        waiting = [entry[2] for entry in self._heap]
+        if self._delays is not None:
+            waiting += self._delays.waiting()
+        return waiting
 
     def take_heap(self) -> list[Reference]:
         """Remove and return all messages in memory; `drop` is for the rest."""
-        taken = self.waiting()
+        taken = [entry[2] for entry in self._heap]
         self._heap = []
-        self._discarded = 0
+        if self._delays is not None:
+            taken += self._delays.take_all()
         return taken
 
     def discard(self, reference: Reference) -> None:
-        """Remove a failed delivery that waits in memory; the caller ends it now.
-
-        Its place in the heap is freed when it would have been due, or when half of the heap was discarded.
-        """
-        self._discarded += 1
-        reference.state = GONE
-        if 2 * self._discarded > len(self._heap) and self._discarded > LEAST_DISCARDED:
-            self._heap = [entry for entry in self._heap if entry[2].state == SCHEDULED]
-            heapify(self._heap)
-            self._discarded = 0
+        """Remove a failed delivery that waits in memory; the caller ends it now."""
+        assert self._delays is not None
+        self._delays.discard(reference)
 
     def take(self, wanted: set[Reference]) -> list[Reference]:
         """Remove and return the references in `wanted` that are still in memory."""
-        taken = [entry[2] for entry in self._heap if entry[2] in wanted and entry[2].state == SCHEDULED]
-        self._heap = [entry for entry in self._heap if entry[2] not in wanted and entry[2].state == SCHEDULED]
+        taken = [entry[2] for entry in self._heap if entry[2] in wanted]
+        self._heap = [entry for entry in self._heap if entry[2] not in wanted]
         heapify(self._heap)
-        self._discarded = 0
+        if self._delays is not None:
+            taken += self._delays.take(wanted)
         if not self._heap:
             self._plan_at(self.dispatcher.now_ms)
         return taken
@@ -251,9 +248,11 @@ class Schedule:
         return count
 
     def cancel(self) -> None:
-        """Cancel the timer, because the queue is deleted."""
+        """Cancel the timers, because the queue is deleted."""
         if self._timer is not None:
             self._timer.cancel()
+        if self._delays is not None:
+            self._delays.cancel()
 
 
 def _may_go(reference: Reference) -> bool:

@@ -83,7 +83,7 @@ def give_back(reference: Reference, outcome: int) -> None:
         queue.messages_replaced += 1
         forget(reference)
     elif delay_ms > 0:
-        delay(reference, queue.dispatcher.now_ms + delay_ms)
+        delay(reference, delay_ms)
     else:
         near: Reference | None = None
         if consumer is not None and consumer.cursor is not None and not consumer.is_closed:
@@ -108,11 +108,11 @@ def put_back(reference: Reference, near: Reference | None) -> None:
     queue.dispatch.mark_ready()
 
 
-def delay(reference: Reference, when_ms: int) -> None:
-    """Keep a failed delivery out of the backlog until it may be repeated."""
+def delay(reference: Reference, delay_ms: int) -> None:
+    """Keep a failed delivery out of the backlog for this time."""
     queue = reference.queue
     queue.aside[reference.sequence] = reference
-    queue.schedule.add(reference, when_ms)
+    queue.schedule.delay(reference, delay_ms)
 
 
 def _redelivery_delay_ms(reference: Reference) -> int:

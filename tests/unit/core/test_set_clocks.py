@@ -4,6 +4,7 @@ Each test runs with both, and with a clock that nobody sets.
 """
 
 from artemis_py.core.names.routing_type import RoutingType
+from artemis_py.core.queues.consumer import FAILED
 from artemis_py.core.routing.admission import LASTING_ROOM_MS
 from artemis_py.core.routing.discards import REPORT_PERIOD_MS, Discards
 from artemis_py.core.routing.domain import Domain
@@ -15,6 +16,7 @@ from tests.core_harness import (
     HOUR_MS,
     attach,
     make_domain,
+    make_message,
     make_queue,
     make_services,
     make_session,
@@ -133,3 +135,39 @@ def test_an_address_has_room_if_that_lasts(jump_ms: int) -> None:
     pass_time(domain, 1)
 
     assert (early, told) == ([], ["room"])
+
+
+@set_clocks
+def test_a_failed_delivery_is_repeated_after_its_delay(jump_ms: int) -> None:
+    domain, _ = make_world(("#", AddressSettings(redelivery_delay=5 * SECOND_MS)))
+    queue = make_queue(domain)
+    send(domain, "q", "m")
+    recorder, consumer = attach(domain, queue)
+    consumer.settle(recorder.take()[0], FAILED)
+
+    set_clock(domain, jump_ms)
+    pass_time(domain, 5 * SECOND_MS - 1)
+    early = recorder.bodies()
+    pass_time(domain, 1)
+
+    assert (early, recorder.bodies()) == ([], ["m"])
+
+
+def test_messages_follow_the_time_of_day() -> None:
+    """Users name it: it counts when they set the clock, at once if it goes forward."""
+    domain, _ = make_world()
+    now_ms = domain.dispatcher.now_ms
+    queue = make_queue(domain)
+    domain.route(make_message("later", delivery_time_ms=now_ms + 1800 * SECOND_MS), domain.addresses["q"])
+    domain.route(make_message("gone", expires_ms=now_ms + 1800 * SECOND_MS), domain.addresses["q"])
+    recorder, consumer = attach(domain, queue, credit=0)
+
+    set_clock(domain, -HOUR_MS)
+    scans(domain, 10 * SECOND_MS)
+    back = (queue.scheduled_count, queue.waiting_count)
+    set_clock(domain, 2 * HOUR_MS)
+    scans(domain, SCAN_MS)
+    consumer.grant(2)
+    settle_down(domain)
+
+    assert (back, recorder.bodies(), queue.messages_expired) == ((1, 1), ["later"], 1)

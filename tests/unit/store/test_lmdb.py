@@ -295,6 +295,26 @@ def test_failed_attempts_and_redelivery_times_survive(tmp_path: Path) -> None:
         assert world.count(schema.ATTEMPTS) == 0
 
 
+def test_a_redelivery_delay_becomes_no_longer_because_the_clock_is_set_while_the_broker_is_down(tmp_path: Path) -> None:
+    """The store has the time of day at which it is over; the wall clock is set back by an hour."""
+    settings = {"q": AddressSettings(redelivery_delay=5000, max_redelivery_delay=5000)}
+    with World(tmp_path, settings) as world:
+        world.domain.dispatcher.now_ms += 3_600_000
+        recorder, consumer = attach(world.domain, world.queue())
+        world.send("q", "m")
+        world.settle()
+        consumer.settle(recorder.take()[0], FAILED)
+        world.settle()
+
+    with World(tmp_path, settings) as world:
+        recorder, _ = attach(world.domain, world.queue())
+        pass_time(world.domain, 4999)
+        early = recorder.bodies()
+        pass_time(world.domain, 1)
+
+        assert (early, len(recorder.take())) == ([], 1)
+
+
 def test_what_comes_back_does_not_claim_to_be_new(tmp_path: Path) -> None:
     """P4: it may have been with a consumer when the broker went; first-acquirer says so."""
     with World(tmp_path) as world:
