@@ -321,7 +321,7 @@ class Broker:
         facts = BrokerFacts(
             version=installed_version(),
             node_id=self.node_id,
-            started_ms=self.domain.dispatcher.now_ms,
+            started_steady_ms=self.domain.dispatcher.steady_ms,
             acceptors=self.acceptor_facts,
             disk_usage=lambda: -1.0 if self._disk is None else self._disk.used_part,
             mesh=self.mesh,

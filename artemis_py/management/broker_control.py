@@ -175,7 +175,7 @@ class BrokerControl(Control):
 
     def uptime_ms(self) -> int:
         """Return the milliseconds since the start."""
-        return max(0, self.domain.dispatcher.now_ms - self.facts.started_ms)
+        return max(0, self.domain.dispatcher.steady_ms - self.facts.started_steady_ms)
 
     def uptime(self) -> str:
         """Return the time since the start, in words."""

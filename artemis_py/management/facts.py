@@ -253,8 +253,8 @@ class BrokerFacts:
 
     version: str
     node_id: str
-    started_ms: int
-    """Time of the start, in milliseconds since 1970."""
+    started_steady_ms: int
+    """Time of the start, as `Dispatcher.steady_ms` counts."""
     acceptors: Callable[[], Sequence[AcceptorFacts]]
     """Returns the listening acceptors. Called at each request, because acceptors get their port when they start."""
     disk_usage: Callable[[], float]

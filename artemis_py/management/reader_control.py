@@ -92,9 +92,9 @@ class ReaderControl(Control):
             raise InvalidRequest(f"the holder of a lease must have 1 to {MAX_HOLDER_CHARS} characters")
         for queue in queues:
             self._session.check_consumer(queue)
-        now_ms = self._domain.dispatcher.now_ms
+        steady_ms = self._domain.dispatcher.steady_ms
         client = f"user '{self._session.subject.name}' at {self._session.peer}"
-        self._leases.take(queues, Lease(holder, client, now_ms + int(seconds * 1000)), now_ms)
+        self._leases.take(queues, Lease(holder, client, steady_ms + int(seconds * 1000)), steady_ms)
         for queue in queues:
             self._keep(queue)
 

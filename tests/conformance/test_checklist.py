@@ -639,7 +639,7 @@ def test_row_27_management_reply_address_may_have_a_prefix(prefix: str) -> None:
     world = World()
     world.address("replies", ANYCAST)
     world.queue("replies", "replies")
-    facts = BrokerFacts(version="1", node_id="n", started_ms=NOW_MS, acceptors=list, disk_usage=lambda: -1.0)
+    facts = BrokerFacts(version="1", node_id="n", started_steady_ms=0, acceptors=list, disk_usage=lambda: -1.0)
     world.services.sessions.register_endpoint("activemq.management", ManagementEndpoint(world.services, facts))
     properties = {"_AMQ_ResourceName": "broker", "_AMQ_OperationName": "getAddressNames"}
     request = MessageView(reply_to=f"{prefix}replies", properties=dict(properties), body="[]")

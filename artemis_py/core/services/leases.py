@@ -26,7 +26,8 @@ class Lease:
     """Name that the reader chose, which stays the same when it is restarted."""
     client: str
     """User and network address, for the error text to readers that are refused."""
-    until_ms: int
+    until_steady_ms: int
+    """When it ends, as `Dispatcher.steady_ms` counts: a wall clock that is set neither ends nor extends it."""
 
 
 class Leases:
@@ -35,14 +36,14 @@ class Leases:
     def __init__(self) -> None:
         self._leases: dict[int, Lease] = {}
 
-    def take(self, queues: Iterable[Queue], lease: Lease, now_ms: int) -> None:
+    def take(self, queues: Iterable[Queue], lease: Lease, steady_ms: int) -> None:
         """Lease all of these queues, or renew their leases. Raises InUse if another holder has one of them."""
-        self._leases = {id: each for id, each in self._leases.items() if each.until_ms > now_ms}
+        self._leases = {id: each for id, each in self._leases.items() if each.until_steady_ms > steady_ms}
         wanted = list(queues)
         for queue in wanted:
             other = self._leases.get(queue.id)
             if other is not None and other.holder != lease.holder:
-                left_s = (other.until_ms - now_ms + 999) // 1000
+                left_s = (other.until_steady_ms - steady_ms + 999) // 1000
                 raise InUse(
                     f"queue '{queue.name}' is leased to reader {other.holder} of {other.client}, for {left_s} s if it "
                     "does not renew it"

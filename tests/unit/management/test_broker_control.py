@@ -9,7 +9,7 @@ from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.runtime.access import Permission
 from artemis_py.management.control import MAX_NAMES
 from artemis_py.management.listing import MAX_PAGE_ROWS
-from tests.core_harness import make_queue
+from tests.core_harness import make_queue, set_clock, set_clocks
 from tests.unit.management.world import ANYCAST, MULTICAST, NOW_MS, Rules, World, consume
 
 
@@ -62,9 +62,11 @@ def test_the_broker_tells_who_it_is() -> None:
     ]
 
 
-def test_uptime_is_told_in_milliseconds_and_in_words() -> None:
+@set_clocks
+def test_uptime_is_told_in_milliseconds_and_in_words(jump_ms: int) -> None:
     world = World()
 
+    set_clock(world.domain, jump_ms)
     assert world.call("broker", "getUptimeMillis") == 90_061_500
     assert world.call("broker", "getUptime") == "1 days 1 hours 1 minutes 1 seconds"
 

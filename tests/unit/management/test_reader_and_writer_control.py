@@ -11,7 +11,7 @@ from artemis_py.core.messages.view import MessageView
 from artemis_py.core.queues.acknowledging import acknowledge_numbers
 from artemis_py.core.runtime.access import Permission
 from artemis_py.core.settings.queue_config import QueueConfig
-from tests.core_harness import browse_all
+from tests.core_harness import browse_all, set_clock, set_clocks
 from tests.unit.management.world import ANYCAST, MANAGEMENT, Rules, World
 
 
@@ -79,15 +79,17 @@ def test_a_queue_is_leased_to_one_reader_at_a_time() -> None:
     assert names(world.call("reader", "heads", {"queues": ["q", "r"]})) == ["q", "r"]
 
 
-def test_a_lease_ends_when_it_is_not_renewed() -> None:
+@set_clocks
+def test_a_lease_ends_when_it_is_not_renewed(jump_ms: int) -> None:
     world = World()
     fill(world, "q", 1)
     world.call("reader", "heads", leased("one"))
-    world.domain.dispatcher.now_ms += 30_000
+    world.domain.dispatcher.steady_ms += 30_000
     world.call("reader", "heads", leased("one"))
-    world.domain.dispatcher.now_ms += 59_999
+    set_clock(world.domain, jump_ms)
+    world.domain.dispatcher.steady_ms += 59_999
     assert "for 1 s" in world.refusal("reader", "heads", leased("two"))
-    world.domain.dispatcher.now_ms += 1
+    world.domain.dispatcher.steady_ms += 1
 
     assert names(world.call("reader", "heads", leased("two"))) == ["q"]
 

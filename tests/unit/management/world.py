@@ -51,7 +51,7 @@ class World:
         facts = BrokerFacts(
             version="1.2.3",
             node_id="node-1",
-            started_ms=NOW_MS - 90_061_500,
+            started_steady_ms=-90_061_500,
             acceptors=lambda: [AcceptorFacts("main", "127.0.0.1", 5672, ("AMQP",))],
             disk_usage=lambda: 0.25,
             mesh=mesh,
