@@ -87,9 +87,8 @@ def test_a_build_that_compiles_says_so_and_how_to_skip_it(small: Path) -> None:
         pytest.skip("there is no C compiler")
     (small / "mypyc").mkdir()
     (small / "mypyc" / "__init__.py").touch()
-    (small / "mypyc" / "build.py").write_text(
-        "def mypycify(paths, group_name):\n    raise SystemExit(f'mypyc got {paths[2:]}')\n", encoding="utf-8"
-    )
+    fake = "def mypycify(paths, group_name, **options):\n    raise SystemExit(f'mypyc got {paths[2:]}')\n"
+    (small / "mypyc" / "build.py").write_text(fake, encoding="utf-8")
     done = setup_py(small, "build", PYTHONPATH=str(small), CC="cc")
 
     assert done.returncode == 0, done.stderr
