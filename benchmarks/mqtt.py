@@ -7,7 +7,7 @@
 The partners are mosquitto on the PATH (Debian: apt install mosquitto), rumqttd on the PATH or in `--partners`
 (cargo install rumqttd --version 0.20.0 --root FOLDER), and amqtt beside this Python. One that is not installed is named
 and left out. In each round every broker gets the same load, one after the other: the ratios within a round are what
-counts.
+counts. `--brokers` may also name echo, which is `mqtt_echo.c`, compiled here: its delays are the client's own.
 """
 
 import argparse
@@ -122,6 +122,8 @@ class Broker:
         if self.name == "rumqttd":
             (self.folder / "rumqttd.toml").write_text(RUMQTTD.format(port=self.port))
             return [program, "--quiet", "--config", self.folder / "rumqttd.toml"]
+        if self.name == "echo":
+            return [program, str(self.port)]
         if self.name == "amqtt":
             return [program, HERE / "amqtt_broker.py", str(self.port)]
         (self.folder / "etc").mkdir()
@@ -160,6 +162,13 @@ def find_partners(folder: Path) -> dict[str, Path]:
     if importlib.util.find_spec("amqtt") is not None:
         found["amqtt"] = Path(sys.executable)
     return found
+
+
+def compile_echo(folder: Path) -> Path:
+    """The program that `mqtt_echo.c` is. Raises CalledProcessError if there is no C compiler."""
+    program = folder / "echo"
+    subprocess.run(["cc", "-O2", "-o", program, HERE / "mqtt_echo.c"], check=True)
+    return program
 
 
 def measure_load(
@@ -343,7 +352,7 @@ def main() -> None:
     programs = find_partners(options.partners)
     names = []
     for name in options.brokers.split(","):
-        if name in programs or name in OURS_BUILDS:
+        if name in programs or name in (*OURS_BUILDS, "echo"):
             names.append(name)
         else:
             print(f"missing, and left out: {name}", file=sys.stderr)
@@ -353,6 +362,8 @@ def main() -> None:
         folder = Path(temporary)
         builds = options.builds or folder / "builds"
         programs |= {name: install(builds, name) for name in names if name in OURS_BUILDS}
+        if "echo" in names:
+            programs["echo"] = compile_echo(folder)
         if "load" in only:
             loads = options.loads.split(",")
             results["load"] = measure_load(names, programs, folder, options.rounds, options.seconds, loads)
