@@ -100,6 +100,8 @@ class WriteAheadLog:
         """Files of `file_bytes` at most whose batches are cut, and their sizes."""
         self._files = 0
         """Number of files, those in use and those that are free."""
+        self._has_durable_names = True
+        """False until the names are synced that were there before: a killed process may have left them so."""
         self._file = -1
         self._path: Path = folder
         self._size = 0
@@ -122,9 +124,7 @@ class WriteAheadLog:
         return log
 
     def _open(self) -> None:
-        if not self.folder.exists():
-            self.folder.mkdir(parents=True)
-            sync_folder(self.folder.parent)
+        self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / NEW_NAME).unlink(missing_ok=True)
         self._found, unreadable = find_segments(self.folder, self._store_id)
         for path in unreadable:
@@ -132,8 +132,6 @@ class WriteAheadLog:
                 path.unlink()
             else:
                 self._unreadable.append(path)
-        # What a killed process had done to the folder is durable before anything relies on it.
-        sync_folder(self.folder)
         for segment in self._found:
             self._epoch = max(self._epoch, segment.header.epoch)
             self._segment_number = max(self._segment_number, segment.header.number)
@@ -141,6 +139,7 @@ class WriteAheadLog:
             self._name = max(self._name, int(name) if name.isdecimal() else 0)
         self._epoch += 1
         self._files = len(self._found)
+        self._has_durable_names = not self._found
 
     # -- the start ---------------------------------------------------------------------------------------------
 
@@ -340,6 +339,10 @@ class WriteAheadLog:
         if least_bytes <= self.options.file_bytes:
             with self._lock:
                 path, size = self._take_free(least_bytes)
+        if not self._has_durable_names:
+            # Not at the start, which relies on nothing in the folder, and would wait for it.
+            sync_folder(self.folder)
+            self._has_durable_names = True
         if path is None:
             size = max(least_bytes, SMALLEST_FILE_BYTES)
             path = self._create(size)
@@ -379,6 +382,9 @@ class WriteAheadLog:
 
     def _create(self, size: int) -> Path:
         """Make a file that belongs to this store and is not used yet. Raises OSError."""
+        if self._files == 0:
+            # The folder may be as new as its first file.
+            sync_folder(self.folder.parent)
         new = self.folder / NEW_NAME
         header = Header(self._store_id, self._writer, 0, self._epoch, bytes(SALT_BYTES))
         file = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)

@@ -3,6 +3,7 @@
 import errno
 import logging
 import os
+import stat
 from pathlib import Path
 from typing import Final
 
@@ -665,3 +666,32 @@ def test_options_out_of_range_are_refused(wrong: dict[str, int]) -> None:
 @pytest.fixture(autouse=True)
 def _all_levels(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
+
+
+def test_names_are_synced_by_the_first_batch_and_not_by_the_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A start writes nothing that relies on them; the folder itself is synced in its parent before its first file."""
+    synced: list[int] = []
+    sync = os.fsync
+
+    def note(file: int) -> None:
+        status = os.fstat(file)
+        if stat.S_ISDIR(status.st_mode):
+            synced.append(status.st_ino)
+        sync(file)
+
+    monkeypatch.setattr(os, "fsync", note)
+    found = []
+    for number in (1, 3):
+        log = opened(tmp_path, LogOptions(file_bytes=SMALLEST_FILE_BYTES))
+        assert list(log.read(number - 1)) == []
+        found.append(list(synced))
+        log.append(number, [batch(number)])
+        log.append(number + 1, [batch(number + 1)])
+        found.append(list(synced))
+        log.close()
+        synced.clear()
+
+    folder = (tmp_path / "log").stat().st_ino
+    assert found == [[], [tmp_path.stat().st_ino, folder], [], [folder]]
