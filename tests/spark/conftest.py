@@ -26,6 +26,10 @@ TIMEOUT_S: Final = 600
 to the JVM takes the session of all others with it."""
 
 
+CLIENT_TIMEOUT_S: Final = 300
+"""Of each call of a client beside Spark, which may leave it hardly any of the machine."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The limit of the other tests is too short for these."""
     for item in items:
@@ -81,7 +85,7 @@ def name(request: pytest.FixtureRequest) -> str:
 
 def send(broker: BrokerProcess, address: str, messages: list[Message]) -> None:
     """Send with Proton, each message accepted."""
-    connection = BlockingConnection(broker.url, timeout=30)
+    connection = BlockingConnection(broker.url, timeout=CLIENT_TIMEOUT_S)
     sender = connection.create_sender(address)
     for message in messages:
         sender.send(message)
@@ -90,11 +94,11 @@ def send(broker: BrokerProcess, address: str, messages: list[Message]) -> None:
 
 def receive(broker: BrokerProcess, address: str, number: int) -> list[Message]:
     """Receive with Proton, and accept."""
-    connection = BlockingConnection(broker.url, timeout=30)
+    connection = BlockingConnection(broker.url, timeout=CLIENT_TIMEOUT_S)
     receiver = connection.create_receiver(address, credit=number)
     messages = []
     for _ in range(number):
-        messages.append(receiver.receive(timeout=30))
+        messages.append(receiver.receive(timeout=CLIENT_TIMEOUT_S))
         receiver.accept()
     connection.close()
     return messages
@@ -102,14 +106,14 @@ def receive(broker: BrokerProcess, address: str, number: int) -> list[Message]:
 
 def ask(broker: BrokerProcess, resource: str, operation: str, *parameters: object) -> Any:
     """A management operation."""
-    connection = BlockingConnection(broker.url, timeout=30)
+    connection = BlockingConnection(broker.url, timeout=CLIENT_TIMEOUT_S)
     replies = connection.create_receiver(None, dynamic=True)
     requests = connection.create_sender("activemq.management")
     properties = {"_AMQ_ResourceName": resource, "_AMQ_OperationName": operation}
     requests.send(
         Message(body=json.dumps(parameters), reply_to=replies.link.remote_source.address, properties=properties)
     )
-    reply = replies.receive(timeout=30)
+    reply = replies.receive(timeout=CLIENT_TIMEOUT_S)
     connection.close()
     assert reply.properties["_AMQ_OperationSucceeded"], reply.body
     return json.loads(reply.body)[0]

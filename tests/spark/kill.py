@@ -16,11 +16,8 @@ What must hold (docs/spark.md, "Exactly once"):
 
 import argparse
 import logging
-import os
 import random
 import re
-import signal
-import subprocess
 import tempfile
 import time
 from collections import Counter
@@ -37,7 +34,8 @@ from artemis_py.spark.options import read_options
 from artemis_py.spark.planning import Planner
 from tests.crash.processes import command_of
 from tests.interop.broker_process import BrokerProcess, Instance, launch
-from tests.spark.conftest import ask
+from tests.spark.conftest import CLIENT_TIMEOUT_S, ask
+from tests.spark.driver import Driver, DriverEnded
 from tests.spark.victim import ADDRESS, FAULT, IDEMPOTENCE, MESSAGES_PER_BATCH
 
 logger: Final = logging.getLogger(__name__)
@@ -55,11 +53,6 @@ FINDINGS: Final = {
 }
 """Each fault of `victim`, and what must be found when it is planted: nothing else. `pause` is none."""
 MESSAGES_PER_ROUND: Final = 6 * MESSAGES_PER_BATCH
-WAIT_S: Final = 180.0
-"""For whatever is waited for: starting Spark takes ten seconds, on a busy machine many more."""
-FINISH_S: Final = 600.0
-"""For the last run, which reads whatever was left: ten batches or so."""
-POLL_INTERVAL_S: Final = 0.005
 
 
 class KillRun:
@@ -85,7 +78,7 @@ class KillRun:
         self._offsets: Final[dict[Path, str]] = {}
         """Offset logs as they were seen first."""
         self._broker: BrokerProcess
-        self._driver: subprocess.Popen[bytes]
+        self._driver: Driver
 
     def run(self, rounds: int) -> None:
         """Kill somebody `rounds` times, then let the queries finish, and check."""
@@ -106,19 +99,21 @@ class KillRun:
         try:
             for death, moment in rounds:
                 self._round(death, moment)
-            kill_session(self._driver)
+            self._driver.kill()
             self._driver = self._start_driver("--finish")
-            if self._driver.wait(FINISH_S) != 0:
-                self.violations.append(f"the last run failed: {self._complaint()}")
+            try:
+                self._driver.finish()
+            except DriverEnded as ended:
+                self.violations.append(f"the last run failed: {ended}")
             self._check()
         finally:
-            kill_session(self._driver)
+            self._driver.kill()
             self._broker.stop()
 
     def _round(self, death: str, moment: str) -> None:
         self._await(moment)
         if death != "broker":
-            kill_session(self._driver)
+            self._driver.kill()
         if death != "driver":
             self._broker.kill()
             self._broker = launch(self.folder / "broker")
@@ -137,17 +132,10 @@ class KillRun:
         text = path.read_text(encoding="utf-8")
         path.write_text(text.replace("127.0.0.1:0?", f"127.0.0.1:{self._broker.port}?"), encoding="utf-8")
 
-    def _start_driver(self, *arguments: str) -> "subprocess.Popen[bytes]":
+    def _start_driver(self, *arguments: str) -> Driver:
         command = command_of("tests.spark.victim", self._broker.url, str(self.folder), *arguments)
-        environment = os.environ | ({} if self._fault is None else {FAULT: self._fault})
-        with open(self.folder / "driver.log", "ab") as log:
-            # Its session is what is killed: Spark's workers leave the process group.
-            return subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment, start_new_session=True
-            )
-
-    def _complaint(self) -> str:
-        return (self.folder / "driver.log").read_text(encoding="utf-8", errors="replace")[-4000:]
+        environment = {} if self._fault is None else {FAULT: self._fault}
+        return Driver(command, self.folder / "driver.log", environment)
 
     def _subscription(self, query: str) -> Any:
         return read_options({"url": self._broker.url, "address": ADDRESS, "subscription": query})
@@ -163,7 +151,7 @@ class KillRun:
     def _send(self) -> None:
         """Enough for another round, and no more: a backlog that grows with each round keeps the last run for ever."""
         count = max(0, self._messages_per_round - min(map(self._backlog, IDEMPOTENCE)))
-        connection = BlockingConnection(self._broker.url, timeout=30)
+        connection = BlockingConnection(self._broker.url, timeout=CLIENT_TIMEOUT_S)
         sender = connection.create_sender(ADDRESS)
         for number in range(self.sent, self.sent + count):
             sender.send(Message(body=str(number), durable=True))
@@ -194,14 +182,11 @@ class KillRun:
         time.sleep(self._random.choice((0.0, self._random.uniform(0.0, 0.3))))
 
     def _until(self, value: Callable[[], int], more: int) -> None:
-        deadline = time.monotonic() + WAIT_S
         wanted = value() + more
-        while value() < wanted:
-            if self._driver.poll() is not None:
-                raise AssertionError(f"K6: the driver ended by itself: {self._complaint()}")
-            if time.monotonic() > deadline:
-                raise AssertionError(f"nothing happens: {self._complaint()}")
-            time.sleep(POLL_INTERVAL_S)
+        try:
+            self._driver.wait_until(lambda: value() >= wanted)
+        except DriverEnded as ended:
+            raise AssertionError(f"K6: {ended}") from ended
 
     # -- what must hold ------------------------------------------------------------------------------------------
 
@@ -257,12 +242,12 @@ class KillRun:
             self.replays += len(got) > len(set(got))
 
     def _check_sink(self, query: str) -> None:
-        connection = BlockingConnection(self._broker.url, timeout=30)
+        connection = BlockingConnection(self._broker.url, timeout=CLIENT_TIMEOUT_S)
         number = int(ask(self._broker, f"queue.out.{query}", "countMessages"))
         receiver = connection.create_receiver(f"out.{query}", credit=1000)
         found: Counter[int] = Counter()
         for _ in range(number):
-            found[int(receiver.receive(timeout=30).body)] += 1
+            found[int(receiver.receive(timeout=CLIENT_TIMEOUT_S).body)] += 1
             receiver.accept()
         connection.close()
         self.suppressed[query] -= number
@@ -278,32 +263,6 @@ def last_batch(log: Path) -> int:
     """The number of the last batch in an offset or commit log; -1 before the first."""
     names = [path.name for path in log.glob("[0-9]*")] if log.exists() else []
     return max((int(name) for name in names if name.isdigit()), default=-1)
-
-
-def kill_session(leader: "subprocess.Popen[bytes]") -> None:
-    """Kill a process and everything it started, all stopped first so that none sees another die."""
-    while members := _members(leader.pid):
-        for deadly in (signal.SIGSTOP, signal.SIGKILL):
-            for member in members:
-                try:
-                    os.kill(member, deadly)
-                except ProcessLookupError:
-                    continue
-        if leader.poll() is None:
-            leader.wait()
-    leader.wait()
-
-
-def _members(session: int) -> list[int]:
-    members = []
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = path.read_text().rpartition(")")[2].split()
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-        if int(fields[3]) == session and fields[0] not in "ZX":
-            members.append(int(path.parent.name))
-    return members
 
 
 def self_check(folder: Path, seed: int) -> list[str]:

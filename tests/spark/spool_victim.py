@@ -31,6 +31,7 @@ def main() -> None:
             "spark.local.dir": str(arguments.folder / "local"),
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.driver.host": "127.0.0.1",
+            "spark.python.authenticate.socketTimeout": "300s",
         },
     )
     spark.sparkContext.setLogLevel("ERROR")

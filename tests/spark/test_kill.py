@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
+from tests.spark.driver import TEST_S
 from tests.spark.kill import DEATHS, KillRun, self_check
 
 pytestmark = [
     pytest.mark.skipif("ARTEMIS_PY_SPARK_KILLS" not in os.environ, reason="takes minutes: set ARTEMIS_PY_SPARK_KILLS"),
-    pytest.mark.timeout(1800),
+    pytest.mark.timeout(TEST_S),
 ]
 
 

@@ -3,10 +3,8 @@
 import json
 import os
 import random
-import subprocess
 import time
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,7 +13,7 @@ import pytest
 from tests.crash.processes import command_of
 from tests.interop.broker_process import BrokerProcess
 from tests.spark.conftest import message_count, send
-from tests.spark.kill import POLL_INTERVAL_S, WAIT_S, kill_session
+from tests.spark.driver import TEST_S, Driver
 from tests.spark.spool_victim import MESSAGES_PER_BATCH, QUEUE
 from tests.spark.test_stream import numbered
 
@@ -28,31 +26,16 @@ class Victim:
     def __init__(self, broker: BrokerProcess, folder: Path) -> None:
         self._broker: Final = broker
         self._folder: Final = folder
-        self._process: subprocess.Popen[bytes] | None = None
+        self._driver: Driver | None = None
 
-    def start(self, *arguments: str) -> None:
+    def start(self, *arguments: str) -> Driver:
         command = command_of("tests.spark.spool_victim", self._broker.url, str(self._folder), *arguments)
-        with open(self._folder / "driver.log", "ab") as log:
-            self._process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
-            )
+        self._driver = Driver(command, self._folder / "driver.log")
+        return self._driver
 
     def kill(self) -> None:
-        if self._process is not None:
-            kill_session(self._process)
-
-    def finish(self) -> None:
-        self.start("--finish")
-        assert self._process is not None
-        assert self._process.wait(WAIT_S) == 0, self._complaint()
-
-    def wait_until(self, is_so: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + WAIT_S
-        while not is_so():
-            assert self._process is not None
-            assert self._process.poll() is None, self._complaint()
-            assert time.monotonic() < deadline, self._complaint()
-            time.sleep(POLL_INTERVAL_S)
+        if self._driver is not None:
+            self._driver.kill()
 
     def batches(self) -> list[tuple[int, Any]]:
         """What the ledger has; a line may be cut short by a kill."""
@@ -64,11 +47,8 @@ class Victim:
         """Files of messages, finished or not."""
         return sorted(path.name for path in (self._folder / "spool").glob("*/0*"))
 
-    def _complaint(self) -> str:
-        return (self._folder / "driver.log").read_text(encoding="utf-8", errors="replace")[-4000:]
 
-
-@pytest.mark.timeout(1800)
+@pytest.mark.timeout(TEST_S)
 @pytest.mark.skipif("ARTEMIS_PY_SPARK_KILLS" not in os.environ, reason="takes minutes: set ARTEMIS_PY_SPARK_KILLS")
 def test_nothing_is_lost_when_the_driver_is_killed(spark: Any, broker: BrokerProcess, tmp_path: Path) -> None:
     """While it takes messages in, while a batch runs, or between. `spark` is there to skip without Java."""
@@ -79,16 +59,16 @@ def test_nothing_is_lost_when_the_driver_is_killed(spark: Any, broker: BrokerPro
         for moment in ("batch", "file", "batch"):
             send(broker, QUEUE, numbered(sent, sent + MESSAGES_PER_LIFE))
             sent += MESSAGES_PER_LIFE
-            victim.start()
+            driver = victim.start()
             seen = len(victim.batches())
-            victim.wait_until(lambda seen=seen: len(victim.batches()) >= seen + 2)  # type: ignore[misc]
+            driver.wait_until(lambda seen=seen: len(victim.batches()) >= seen + 2)  # type: ignore[misc]
             if moment == "file":
                 before = victim.spooled()
-                victim.wait_until(lambda before=before: victim.spooled() != before)  # type: ignore[misc]
+                driver.wait_until(lambda before=before: victim.spooled() != before)  # type: ignore[misc]
             time.sleep(dice.uniform(0.0, 0.05))
             victim.kill()
             kills += 1
-        victim.finish()
+        victim.start("--finish").finish()
     finally:
         victim.kill()
 
