@@ -11,9 +11,11 @@ from attrs import asdict
 from artemis_py.cli.client import Target
 from artemis_py.cli.render import print_json, print_table
 from artemis_py.cli.spark_job import (
+    PAGE,
     Start,
     as_json,
     connection_options,
+    in_a_folder,
     names,
     rate_option,
     running_job,
@@ -46,7 +48,7 @@ def dlq() -> None:
 @session_options
 @click.option("--queue", default="DLQ", show_default=True, help="Dead-letter queues, separated by commas.")
 @click.option("--where", help="SQL condition on columns and facts.")
-@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="HTML file to write.")
+@click.option("--out", type=PAGE, callback=in_a_folder, help="HTML file to write.")
 @click.option(
     "--groups",
     "limit",
@@ -64,15 +66,22 @@ def report(
         from artemis_py.spark.jobs import dead_letter_report, dead_letters
 
         frame = dead_letters.dead_letters(session, {**connection_options(target), "queue": queue})
-        found = dead_letters.groups(frame if where is None else frame.where(where), limit)
+        # One more, to see whether there are more.
+        found = dead_letters.groups(frame if where is None else frame.where(where), limit + 1)
+    has_more = len(found) > limit
+    del found[limit:]
     rows = [{**asdict(group), "origin": dead_letter_report.origin(group)} for group in found]
     if out is not None:
-        out.write_text(dead_letter_report.render(names(queue), found, datetime.now(UTC)), encoding="utf-8")
+        text = dead_letter_report.render(names(queue), found, datetime.now(UTC), has_more)
+        out.write_text(text, encoding="utf-8")
     if json_wanted:
         print_json([{**row, **_times(group)} for row, group in zip(rows, found, strict=True)])
     else:
         print_table([{**row, "last": _shown(row["last"])} for row in rows], GROUP_COLUMNS)
-        click.echo(f"{sum(group.count for group in found)} dead letters in {len(found)} groups", err=True)
+        which = f"the {limit} largest" if has_more else str(len(found))
+        click.echo(f"{sum(group.count for group in found)} dead letters in {which} groups", err=True)
+    if has_more:
+        click.echo("there are more groups: give --groups a larger number", err=True)
 
 
 def selection_options(command: Callable[..., object]) -> Callable[..., object]:
@@ -199,6 +208,8 @@ def _clear(target: Target, start: Start, queue: str, chosen: dict[str, Any], jso
         done = job.clear(session, source, job.ClearingOptions(**chosen), progress)
     number = {"purged": done.removed, "exported": done.exported, "selected": done.selected}[label]
     tell_done(label, number, progress.elapsed_s, asdict(done), json_wanted)
+    if not done.selected:
+        click.echo("no dead letter matches", err=True)
     if done.removed < done.selected and label == "purged":
         click.echo(f"{done.selected - done.removed} dead letters were taken by others in the meantime", err=True)
 

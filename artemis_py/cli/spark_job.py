@@ -45,7 +45,17 @@ SETTINGS: Final = {
 LOGGING: Final = Path(artemis_py.spark.__file__).with_name("log4j2.properties")
 """Logging settings of the JVM: the command reports a failure once, without the stack traces of every layer."""
 
+PAGE: Final = click.Path(dir_okay=False, writable=True, path_type=Path)
+"""Type of an option that names an HTML file."""
+
 Start = Callable[[], "SparkSession"]
+
+
+def in_a_folder(context: click.Context, parameter: click.Parameter, file: Path | None) -> Path | None:
+    """Refuse a file whose folder does not exist, before a job has worked for minutes to fill it."""
+    if file is not None and not file.absolute().parent.is_dir():
+        raise click.BadParameter(f"the folder {file.parent} does not exist", context, parameter)
+    return file
 
 
 def session_options(command: Callable[..., object]) -> Callable[..., object]:
@@ -86,6 +96,8 @@ def _session(master: str | None, conf: tuple[str, ...]) -> "SparkSession":
 def connection_options(target: Target) -> dict[str, str]:
     """Return the connector's options for the broker and the login."""
     given = {"url": target.url, "user": target.user, "password": target.password, "tls.ca": target.ca}
+    # An answer may wait for the broker to delete thousands of messages: it has the connector's own limit.
+    given["connectTimeout"] = f"{target.timeout_s}s"
     return {name: value for name, value in given.items() if value is not None}
 
 
@@ -152,11 +164,17 @@ def running_job(label: str, start: Start) -> "Iterator[tuple[SparkSession, _Show
         found = _OURS.findall(str(error))
         if found:
             raise _failure(*found[-1]) from None
-        raise Failed((_PYTHONS.findall(str(error)) or [str(error).strip().partition("\n")[0]])[-1]) from None
+        first = str(error).strip().partition("\n")[0]
+        causes = _PYTHONS.findall(str(error)) or (_JAVAS.findall(str(error)) if first.startswith(_CALLED) else [])
+        raise Failed((causes or [first])[-1]) from None
 
 
 # For any other exception in a task, the engine's text is the whole traceback, with this at the end.
 _PYTHONS: Final = re.compile(r"^[A-Z]\w*(?:Error|Exception): [^\n]+", re.MULTILINE)
+# Errors of the engine itself, such as those of a folder that cannot be written, have a first line that says nothing,
+# then the exception and its causes.
+_CALLED: Final = "An error occurred while calling"
+_JAVAS: Final = re.compile(r"^(?:Caused by)?: (?:[\w$]+\.)*([\w$]+: [^\n]+)", re.MULTILINE)
 # The engine passes our exceptions on as text within its own: `artemis_py.spark.errors.Refused: reason`.
 _OURS: Final = re.compile(r"artemis_py\.spark\.errors\.(\w+): ([^\n]*)")
 

@@ -8,11 +8,13 @@ from attrs import asdict
 
 from artemis_py.cli.client import Target
 from artemis_py.cli.spark_job import (
+    PAGE,
     Start,
     as_json,
     checkpoint_option,
     connection_options,
     every,
+    in_a_folder,
     running_job,
     session_options,
     source_options,
@@ -42,7 +44,7 @@ from artemis_py.cli.spark_job import (
 @click.option("--alert-to", help="Address of alerts.")
 @click.option("--out", required=True, help="Folder of the windows.")
 @checkpoint_option
-@click.option("--report", type=click.Path(dir_okay=False, path_type=Path), help="HTML file to write at the end.")
+@click.option("--report", type=PAGE, callback=in_a_folder, help="HTML file to write at the end.")
 @every
 @as_json
 # Long because click passes each option as a parameter.

@@ -67,3 +67,18 @@ def test_a_broker_that_is_away_and_one_that_refuses(spark: Any, broker: BrokerPr
     assert away.stderr.startswith("Error: amqp://127.0.0.1:1: ")
     assert f"queue '{name}.none' does not exist" in refused.stderr
     assert "Traceback" not in away.output + refused.output
+
+
+@pytest.mark.timeout(400)
+def test_a_report_and_a_purge_say_what_they_left_out(spark: Any, broker: BrokerProcess, name: str) -> None:
+    """Smaller groups; and a group that is not there, such as one with a typing error."""
+    send(broker, name, [Message(body="text"), Message(body='{"a": 1}'), Message(body='{"b": 1}')])
+    kill(broker, name, 3)
+    where = f"origin_address = '{name}'"
+
+    told = run("dlq", "report", "--url", broker.url, "--where", where, "--groups", "2")
+    purged = run("dlq", "purge", "--url", broker.url, "--group", "0000000000")
+
+    assert (told.exit_code, purged.exit_code) == (0, 0), told.output + purged.output
+    assert "2 dead letters in the 2 largest groups\nthere are more groups: give --groups a larger number" in told.stderr
+    assert "no dead letter matches" in purged.stderr

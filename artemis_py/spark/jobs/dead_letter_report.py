@@ -14,14 +14,14 @@ LARGEST: Final = 12
 UNKNOWN: Final = "(unknown)"
 
 
-def render(queues: Iterable[str], groups: Sequence[Group], made_at: datetime) -> str:
-    """Return the HTML of a report. `made_at` is shown as it is."""
+def render(queues: Iterable[str], groups: Sequence[Group], made_at: datetime, has_more: bool = False) -> str:
+    """Return the HTML of a report. `made_at` is shown as it is; `has_more`: there are smaller groups."""
     total = sum(group.count for group in groups)
     origins = _counted((origin(group), group.count) for group in groups)
     causes = _counted((group.cause, group.count) for group in groups)
     facts = [
         ("dead letters", f"{total:,}"),
-        ("groups", f"{len(groups):,}"),
+        ("groups", f"the {len(groups):,} largest" if has_more else f"{len(groups):,}"),
         ("origins", f"{len(origins):,}"),
         ("sent back before", f"{sum(group.count for group in groups if group.redrives):,}"),
     ]

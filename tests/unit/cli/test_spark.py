@@ -10,10 +10,14 @@ import pytest
 from click.testing import CliRunner, Result
 
 from artemis_py.cli import main
-from artemis_py.cli.spark_job import running_job
+from artemis_py.cli.client import Target
+from artemis_py.cli.spark_job import connection_options, running_job
 from artemis_py.errors import ArtemisError
 from artemis_py.spark import requirements
 from artemis_py.spark.errors import ConnectionLost, InvalidOption, MissingRequirement, Refused
+from artemis_py.spark.options import connection_of
+
+TELEMETRY = ("telemetry", "--address", "a", "--subscription", "s", "--out", "x")
 
 
 def run(*arguments: str, **environment: str) -> Result:
@@ -91,6 +95,17 @@ def test_a_missing_package_is_one_line(monkeypatch: pytest.MonkeyPatch, installe
     assert (result.exit_code, result.output) == (1, f"Error: {reason}\n")
 
 
+@pytest.mark.parametrize("command", [("dlq", "report", "--out"), (*TELEMETRY, "--report")])
+def test_a_page_in_a_folder_that_does_not_exist_is_refused_before_the_job(
+    tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    """Not after it has read everything."""
+    result = run(*command, str(tmp_path / "none" / "page.html"))
+
+    assert result.exit_code == 2
+    assert f"the folder {tmp_path / 'none'} does not exist" in result.output
+
+
 def test_a_missing_java_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """None at all, none where JAVA_HOME says, and one that is too old for Spark."""
     monkeypatch.setattr(requirements, "version", lambda package: "4.3.0")
@@ -150,3 +165,39 @@ def test_the_reason_is_found_in_what_the_engine_says(reason: str, told: tuple[in
     with pytest.raises(click.ClickException) as caught, running_job("x", start):
         pass
     assert (caught.value.exit_code, caught.value.message) == told
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            ": org.apache.hadoop.fs.ParentNotDirectoryException: Parent path is not a directory: file:/x\n\tat y",
+            "ParentNotDirectoryException: Parent path is not a directory: file:/x",
+        ),
+        (
+            ": org.apache.spark.SparkException: Job aborted.\n\tat y\nCaused by: java.io.IOException: No space left",
+            "IOException: No space left",
+        ),
+        ("something else", "An error occurred while calling o31.parquet."),
+    ],
+)
+def test_a_folder_that_cannot_be_written_is_told_as_java_tells_it(text: str, told: str) -> None:
+    """The first line names a call of the bridge to Java, which no user has made."""
+
+    class BridgeError(Exception):
+        pass
+
+    BridgeError.__module__ = "py4j.protocol"
+
+    def start() -> object:
+        raise BridgeError(f"An error occurred while calling o31.parquet.\n{text}")
+
+    with pytest.raises(click.ClickException) as caught, running_job("x", start):
+        pass
+    assert caught.value.message == told
+
+
+def test_a_time_limit_is_one_for_the_connection() -> None:
+    target = Target(url="amqp://a", user=None, password=None, ca=None, timeout_s=2.5)
+
+    assert connection_of(connection_options(target)).connect_timeout_s == 2.5

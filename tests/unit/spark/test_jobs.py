@@ -259,6 +259,14 @@ def test_nothing_in_a_report_on_dead_letters_is_markup_of_somebody_else() -> Non
     assert not re.search(r"\s(?:src|href)=", text)
 
 
+@pytest.mark.parametrize(("has_more", "groups"), [(False, "2"), (True, "the 2 largest")])
+def test_a_report_on_dead_letters_says_if_it_leaves_groups_out(has_more: bool, groups: str) -> None:
+    """Otherwise its number of dead letters would look like that of the queue."""
+    text = dead_letter_report.render(["DLQ"], [group(), group()], datetime(2027, 1, 1, tzinfo=UTC), has_more)
+
+    assert f">{groups}<" in text
+
+
 def test_nothing_in_a_report_on_telemetry_is_markup_of_somebody_else() -> None:
     moment = datetime(2027, 1, 1, tzinfo=UTC)
     found = Overview(
