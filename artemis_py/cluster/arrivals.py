@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import mypyc_attr
 
+from artemis_py.cluster.blocks import Run
 from artemis_py.cluster.envelope import PATH, Envelope
 from artemis_py.cluster.events import TakenAside
 from artemis_py.cluster.records import SharedInstance
@@ -18,6 +19,7 @@ from artemis_py.core.settings.queue_config import QueueConfig
 from artemis_py.errors import ProtocolError, Refusal
 
 if TYPE_CHECKING:
+    from artemis_py.cluster.lanes import Incoming
     from artemis_py.cluster.mesh import Mesh
     from artemis_py.cluster.peer import Peer
 
@@ -39,31 +41,75 @@ class Arrivals:
 
         Returns the address of a copy if its producers must wait: the peer should send no more of them for now.
         """
-        if not envelope.queue:
-            if lane is Lane.HANDOVER:
-                raise ProtocolError("a message that is handed over names no queue")
-            if self._mesh.temporaries.is_reply(envelope.message) or self._may_bring(peer, envelope.address):
-                return self._take_copy(envelope)
+        if envelope.queue:
+            self._check(peer, envelope)
+            self._count(peer, envelope, int(self._take_handed(envelope, envelope.message)))
             return None
+        if lane is Lane.HANDOVER:
+            raise ProtocolError("a message that is handed over names no queue")
+        if self._mesh.temporaries.is_reply(envelope.message) or self._may_bring(peer, envelope.address):
+            return self._take_copy(envelope)
+        return None
+
+    def take_all(self, peer: "Peer", incoming: "Incoming", run: Run) -> None:
+        """Put messages of one run where they belong, and move the mark of their lane past each. Raises ProtocolError.
+
+        What a message that is handed over needs of its queue and its peer is looked up once for all of them.
+        """
+        envelope = run.envelope
+        if envelope.queue:
+            self._check(peer, envelope)
+            count = 0
+            for message in run.messages:
+                count += self._take_handed(envelope, message)
+                incoming.taken_next()
+            self._count(peer, envelope, count)
+        else:
+            for message in run.messages:
+                envelope.message = message
+                full = self.take(peer, incoming.lane, envelope)
+                incoming.taken_next()
+                if full is not None:
+                    incoming.hold(full)
+        peer.taken += len(run.messages)
+        self._mesh.taken += len(run.messages)
+
+    def _check(self, peer: "Peer", envelope: Envelope) -> None:
+        """Raise ProtocolError for a queue that a peer must not hand over messages of."""
         local = self._mesh.local(envelope.queue)
         is_known = local is not None and local.queue.address.name == envelope.address
         if not is_known and not self._mesh.is_shared(envelope.address, envelope.queue):
             raise ProtocolError(f"the peer has sent a message for '{envelope.address}', which the mesh does not have")
         if not peer.may_share(envelope.address):
             raise ProtocolError(f"the peer has sent a message for '{envelope.address}', without the permission mesh")
-        message = envelope.message
-        if self._mesh.duplicate_ids.is_duplicate(envelope):
-            return None
-        message.set_extra(PATH, ",".join(envelope.path))
-        counts = envelope.delivery_count, envelope.was_acquired
-        if not self.put(envelope.address, envelope.queue, message, *counts, envelope.is_shared):
-            return None
-        self._mesh.duplicate_ids.remember(message)
-        if local is None:
-            local = self._mesh.local(envelope.queue)
-        if local is not None:
-            local.grants.came_from(peer)
-        return None
+
+    def _take_handed(self, envelope: Envelope, message: Message) -> bool:
+        """Put a message that is handed over into its queue; tell whether it is there."""
+        has_extra = message.extra is not None
+        if not has_extra:
+            message.extra = envelope.path_alone
+        elif self._mesh.duplicate_ids.is_duplicate(envelope, message):
+            return False
+        else:
+            message.set_extra(PATH, envelope.path_text)
+        if not self.put(
+            envelope.address,
+            envelope.queue,
+            message,
+            envelope.delivery_count,
+            envelope.was_acquired,
+            envelope.is_shared,
+        ):
+            return False
+        if has_extra:
+            self._mesh.duplicate_ids.remember(message)
+        return True
+
+    def _count(self, peer: "Peer", envelope: Envelope, count: int) -> None:
+        """Count messages of a queue that a peer has handed over."""
+        local = self._mesh.local(envelope.queue)
+        if local is not None and count:
+            local.grants.came_from(peer, count)
 
     def _may_bring(self, peer: "Peer", address: str) -> bool:
         """Tell whether a peer may bring copies for an address; if not, they are discarded.

@@ -138,7 +138,8 @@ class OriginChannel:
             self._storage.save_record(CHANNELS, _ID.pack(self.id), None)
 
     def _end(self, number: int, is_taken: bool, outcome: int = RELEASED) -> None:
-        reference = self.claims.pop(number)
+        reference = self.claims[number]
+        del self.claims[number]
         self.bytes_claimed -= reference.message.size
         end_claim(reference)
         if not is_taken:

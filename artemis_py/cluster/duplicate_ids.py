@@ -38,15 +38,15 @@ class DuplicateIds:
         if isinstance(text, str):
             self._left.add(text)
 
-    def is_duplicate(self, envelope: Envelope) -> bool:
+    def is_duplicate(self, envelope: Envelope, message: Message) -> bool:
         """Tell whether a message that is handed over is a second one, which is discarded then.
 
         It is one if this node took a message for this address under the same id in this run, and has handed over none.
         That cannot be the message itself, which would have left. Subscriptions of one address have messages of the same
         id by right.
         """
-        text, id = self._read(envelope.message)
-        if not id or envelope.is_shared or envelope.address != envelope.message.address:
+        text, id = self._read(message)
+        if not id or envelope.is_shared or envelope.address != message.address:
             return False
         domain = self._domain
         address = domain.addresses.get(envelope.address)

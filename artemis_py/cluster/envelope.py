@@ -37,7 +37,17 @@ MAX_PATH: Final = 32
 class Envelope:
     """A message, the queue that it is for, and where it has been."""
 
-    __slots__ = ("address", "delivery_count", "is_shared", "message", "path", "queue", "was_acquired")
+    __slots__ = (
+        "address",
+        "delivery_count",
+        "is_shared",
+        "message",
+        "path",
+        "path_alone",
+        "path_text",
+        "queue",
+        "was_acquired",
+    )
 
     def __init__(
         self,
@@ -56,31 +66,36 @@ class Envelope:
         self.delivery_count: int = delivery_count
         self.was_acquired: bool = was_acquired
         self.path: tuple[str, ...] = path
+        self.path_text: str = ",".join(path)
+        """The path as a property of a message."""
+        self.path_alone: dict[str, object] = {PATH: self.path_text}
+        """Properties of a message that has no others, for all that come with this envelope."""
         self.is_shared: bool = is_shared
         """Whether the queue is that of a shared subscription, which must not be made again when it has ended."""
 
 
-class _Known:
-    """What stood before the last message, and what it means: what comes for one queue mostly differs in none of it."""
+class Before:
+    """What stands before a message, and what it means: what comes for one queue mostly differs in none of it."""
 
-    def __init__(self, octets: bytes, envelope: Envelope) -> None:
+    def __init__(self, octets: bytes, address: str, queue: str, counts: tuple[int, int], path: tuple[str, ...]) -> None:
+        """`counts`: number of attempts, and flags."""
         self.octets: bytes = octets
-        self.address: str = envelope.address
-        self.queue: str = envelope.queue
-        self.delivery_count: int = envelope.delivery_count
-        self.was_acquired: bool = envelope.was_acquired
-        self.path: tuple[str, ...] = envelope.path
-        self.is_shared: bool = envelope.is_shared
-        self.durable: bool = envelope.message.durable
+        self._address: str = address
+        self._queue: str = queue
+        self._delivery_count: int = counts[0]
+        self._was_acquired: bool = counts[1] & _ACQUIRED != 0
+        self._is_shared: bool = counts[1] & _SHARED != 0
+        self.durable: bool = counts[1] & _DURABLE != 0
+        self._path: tuple[str, ...] = path
 
-    def holds(self, message: Message) -> Envelope:
-        """Return an envelope with the same around another message."""
+    def around(self, message: Message) -> Envelope:
+        """Return an envelope with this around a message."""
         return Envelope(
-            message, self.address, self.queue, self.delivery_count, self.was_acquired, self.path, self.is_shared
+            message, self._address, self._queue, self._delivery_count, self._was_acquired, self._path, self._is_shared
         )
 
 
-_LAST_KNOWN: Final[list[_Known]] = []
+_LAST_READ: Final[list[Before]] = []
 
 
 def path_of(message: Message) -> tuple[str, ...]:
@@ -107,7 +122,7 @@ class _Written:
         self._path: tuple[str, ...] = envelope.path
         self._is_shared: bool = envelope.is_shared
         self._durable: bool = envelope.message.durable
-        self.octets: bytes = _octets_before(envelope)
+        self.octets: bytes = _encode_before(envelope)
 
     def fits(self, envelope: Envelope) -> bool:
         """Tell whether the same stands before another message."""
@@ -127,17 +142,22 @@ _LAST_WRITTEN: Final[list[_Written]] = []
 
 def encode_envelope(envelope: Envelope) -> bytes:
     """Return the octets of an envelope."""
+    return encode_message(envelope.message, octets_before(envelope))
+
+
+def octets_before(envelope: Envelope) -> bytes:
+    """Return what stands before the message."""
     last = _LAST_WRITTEN[0] if len(_LAST_WRITTEN) > 0 else None
     if last is None or not last.fits(envelope):
         last = _Written(envelope)
         _LAST_WRITTEN[:] = [last]
-    return encode_message(envelope.message, last.octets)
+    return last.octets
 
 
-def _octets_before(envelope: Envelope) -> bytes:
+def _encode_before(envelope: Envelope) -> bytes:
     queue = envelope.queue.encode()
     address = envelope.address.encode()
-    path = ",".join(envelope.path).encode()
+    path = envelope.path_text.encode()
     flags = (_DURABLE if envelope.message.durable else 0) | (_ACQUIRED if envelope.was_acquired else 0)
     if envelope.is_shared:
         flags |= _SHARED
@@ -147,44 +167,55 @@ def _octets_before(envelope: Envelope) -> bytes:
 
 def decode_envelope(content: bytes, formats: Mapping[str, MessageFormat], bodies: Bodies | None = None) -> Envelope:
     """Return an envelope; `bodies` finds the body of a large message. Raises ProtocolError."""
-    known = _LAST_KNOWN[0] if len(_LAST_KNOWN) > 0 else None
-    if known is not None and content.startswith(known.octets):
-        return known.holds(_decode_message(content[len(known.octets) :], formats, bodies, known.durable))
-    if len(content) < _HEAD.size:
+    before = read_before(content, 0)
+    return before.around(read_message(content[len(before.octets) :], formats, bodies, before.durable))
+
+
+def read_before(content: bytes, offset: int) -> Before:
+    """Return what stands before the message of the envelope that begins at `offset`. Raises ProtocolError."""
+    last = _LAST_READ[0] if len(_LAST_READ) > 0 else None
+    if last is not None and content.startswith(last.octets, offset):
+        return last
+    address_offset = offset + _HEAD.size
+    if len(content) < address_offset:
         raise ProtocolError("a message between brokers is cut off")
-    version, flags, delivery_count, queue_length, address_length, path_length = _HEAD.unpack_from(content)
+    version, flags, delivery_count, queue_length, address_length, path_length = _HEAD.unpack_from(content, offset)
     if version != _VERSION or flags & _MANDATORY:
         raise ProtocolError("a message between brokers needs a later version: upgrade this broker first")
-    queue_offset = _HEAD.size + address_length
+    queue_offset = address_offset + address_length
     path_offset = queue_offset + queue_length
-    message_offset = path_offset + path_length
-    message = _decode_message(content[message_offset:], formats, bodies, bool(flags & _DURABLE))
+    end = path_offset + path_length
+    if len(content) < end:
+        raise ProtocolError("a message between brokers is cut off")
     try:
-        address = content[_HEAD.size : queue_offset].decode()
+        address = content[address_offset:queue_offset].decode()
         queue = content[queue_offset:path_offset].decode()
-        path = content[path_offset:message_offset].decode()
+        path = content[path_offset:end].decode()
     except ValueError as cause:
         raise ProtocolError(f"a message between brokers is malformed: {cause}") from cause
     if not address:
         raise ProtocolError("a message between brokers names no address")
     names = tuple(path.split(",")) if path else ()
-    found = Envelope(message, address, queue, delivery_count, bool(flags & _ACQUIRED), names, bool(flags & _SHARED))
-    _LAST_KNOWN[:] = [_Known(content[:message_offset], found)]
-    return found
+    before = Before(content[offset:end], address, queue, (delivery_count, flags), names)
+    _LAST_READ[:] = [before]
+    return before
 
 
-def _decode_message(
-    content: bytes, formats: Mapping[str, MessageFormat], bodies: Bodies | None, durable: bool
-) -> Message:
+def read_message(content: bytes, formats: Mapping[str, MessageFormat], bodies: Bodies | None, durable: bool) -> Message:
     """Return the message of an envelope. Raises ProtocolError."""
     try:
         message = decode_message(content, formats, bodies, durable)
     except (DamagedValue, ValueError) as cause:
         raise ProtocolError(f"a message between brokers is malformed: {cause}") from cause
+    check_message(message)
+    return message
+
+
+def check_message(message: Message) -> None:
+    """Raise ProtocolError for a message that makes no sense here, or that nobody here can read."""
     if message.priority >= PRIORITIES or not (message.extra is None or isinstance(message.extra, dict)):
         raise ProtocolError("a message between brokers has a priority or properties that make no sense")
     if isinstance(message.format, MissingFormat):
         raise ProtocolError(
             f"a message between brokers is in the format '{message.format.name}', which is not known here"
         )
-    return message

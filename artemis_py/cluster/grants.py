@@ -115,11 +115,11 @@ class Grants:
             self._busy[peer] = told
             self._local.stir()
 
-    def came_from(self, peer: "Peer") -> None:
-        """Count a message that a peer has handed over."""
+    def came_from(self, peer: "Peer", count: int) -> None:
+        """Count messages that a peer has handed over."""
         told = peer.telling.told_of(self._local)
         if told is not None:
-            told.received += 1
+            told.received += count
             told.received_ms = self._local.queue.dispatcher.steady_ms
             self._busy[peer] = told
             self._local.stir()

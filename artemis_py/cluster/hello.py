@@ -26,7 +26,10 @@ RETAINED_ASKED: Final = "retained-asked"
 CHOSEN_NAMES: Final = "chosen-names"
 """Feature of a broker that is told of temporary addresses whose names clients have chosen (`chosen_names`)."""
 
-FEATURES: Final = (COPIES, OFFERS, BULK, RETAINED, RETAINED_ASKED, CHOSEN_NAMES)
+BLOCKS: Final = "blocks"
+"""Feature of a broker that takes several messages in one transfer (`blocks`)."""
+
+FEATURES: Final = (COPIES, OFFERS, BULK, RETAINED, RETAINED_ASKED, CHOSEN_NAMES, BLOCKS)
 """Features of this broker."""
 
 MAX_NAME_CHARS: Final = 1000

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import mypyc_attr
 
+from artemis_py.cluster.blocks import BLOCK_BYTES, Block, read_block
 from artemis_py.cluster.claims import OriginChannel
 from artemis_py.cluster.duplicate_ids import DuplicateIds
 from artemis_py.cluster.envelope import Envelope, encode_envelope, longer_path
@@ -36,6 +37,8 @@ class Outgoing:
         """Number of messages that the peer has confirmed on this connection."""
         self.orders: Final[dict[str, int]] = {}
         """How many claims there are of each queue, or of each address of copies: in the lane of large messages only."""
+        # Asked for each message: compiled, a name of an enumeration is looked up each time.
+        self._is_of_copies: Final[bool] = lane is Lane.COPIES
         self._peer: Final = peer
         self._window_bytes: Final[int] = peer.mesh.config.confirmation_window_size_bytes
         self._duplicate_ids: Final[DuplicateIds] = peer.mesh.duplicate_ids
@@ -62,7 +65,7 @@ class Outgoing:
         allowed = (
             peer.is_taking
             # Copies are for subscriptions that it still has.
-            and (self.lane is Lane.COPIES or not peer.visit.is_leaving)
+            and (self._is_of_copies or not peer.visit.is_leaving)
             and not self._to_send
             and channel is not None
             and channel.bytes_claimed < self._window_bytes
@@ -108,21 +111,38 @@ class Outgoing:
         if channel is None:
             return
         while self._to_send and peer.can_send:
-            number = self._sent = self._to_send.popleft()
-            peer.send(self.lane, number, self.envelope_of(channel.claims[number]))
+            if peer.has_blocks:
+                content = self._next_block(channel)
+            else:
+                self._sent = self._to_send.popleft()
+                content = encode_envelope(self.envelope_of(channel.claims[self._sent]))
+            peer.send(self.lane, self._sent, content)
         if self.was_held and not self._to_send:
             self.review()
 
-    def envelope_of(self, reference: Reference) -> bytes:
-        """Return a message as the peer gets it."""
+    def _next_block(self, channel: OriginChannel) -> bytes:
+        """Return the next messages as they go to the peer in one transfer."""
+        block = Block()
+        to_send, claims = self._to_send, channel.claims
+        last: Reference | None = None
+        while to_send and block.size_bytes < BLOCK_BYTES:
+            self._sent = to_send.popleft()
+            reference = claims[self._sent]
+            if last is None or not _go_together(last, reference):
+                block.surround(self.envelope_of(reference))
+                last = reference
+            block.add(reference.message)
+        return block.octets()
+
+    def envelope_of(self, reference: Reference) -> Envelope:
+        """Return what the peer gets with a message."""
         message = reference.message
         path = self._begun_path
         if message.extra is not None:
             self._duplicate_ids.leaves(message)
             path = longer_path(message, path[0])
         address, queue, is_shared = target_of(reference)
-        count, was_acquired = reference.delivery_count, reference.was_acquired
-        return encode_envelope(Envelope(message, address, queue, count, was_acquired, path, is_shared))
+        return Envelope(message, address, queue, reference.delivery_count, reference.was_acquired, path, is_shared)
 
     def accepted(self, number: int) -> None:
         """Remove messages that the peer has. Raises ProtocolError."""
@@ -137,6 +157,18 @@ class Outgoing:
         self._peer.mesh.departures.confirmed(self._peer)
         if self.was_held:
             self.review()
+
+
+def _go_together(one: Reference, other: Reference) -> bool:
+    """Tell whether two messages certainly have the same envelope, without making one."""
+    return (
+        one.queue is other.queue
+        and one.message.extra is None
+        and other.message.extra is None
+        and one.message.durable == other.message.durable
+        and one.delivery_count == other.delivery_count
+        and one.was_acquired == other.was_acquired
+    )
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -167,6 +199,20 @@ class Incoming:
         self.channel = id
         self._mark = mark
 
+    def receive(self, number: int, content: bytes) -> None:
+        """Take what came in one transfer; its last message has this number. Raises ProtocolError and Refusal."""
+        peer = self._peer
+        runs = read_block(content, peer.mesh.formats)
+        first = number + 1
+        for run in runs:
+            first -= len(run.messages)
+        if self.is_new(first):
+            for run in runs:
+                peer.mesh.arrivals.take_all(peer, self, run)
+        elif number > self._mark:
+            raise ProtocolError(f"messages {first} to {number} came after {self._mark}")
+        self.to_confirm = number
+
     def is_new(self, number: int) -> bool:
         """Tell whether a message was not taken before. Raises ProtocolError for one that is out of order."""
         if self.channel is None:
@@ -174,6 +220,11 @@ class Incoming:
         if number > self._mark + 1:
             raise ProtocolError(f"message {number} came after {self._mark}")
         return number == self._mark + 1
+
+    def taken_next(self) -> None:
+        """Move the mark past the next message; see `taken`."""
+        self._mark += 1
+        self._is_marked = False
 
     def taken(self, number: int) -> None:
         """Move the mark; `save_mark` follows before anything else runs, so it is in the commit of the message."""

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import mypyc_attr
 
 from artemis_py.cluster.chosen_names import OwnName
-from artemis_py.cluster.envelope import decode_envelope
 from artemis_py.cluster.hearing import Hearing
-from artemis_py.cluster.hello import BULK, COPIES, Hello, read_hello
+from artemis_py.cluster.hello import BLOCKS, BULK, COPIES, Hello, read_hello
 from artemis_py.cluster.interests import Announced
 from artemis_py.cluster.lanes import Incoming, Outgoing
 from artemis_py.cluster.local_queue import LocalQueue
@@ -86,6 +85,8 @@ class Peer:
         """Whether the peer knows of subscriptions; an earlier version does not."""
         self.has_bulk: bool = False
         """Whether the peer takes large messages; an earlier version does not."""
+        self.has_blocks: bool = False
+        """Whether the peer takes several messages at once; an earlier version does not."""
         self.is_suspect: bool = False
         self.visit: Final = Visit()
         self.telling: Telling = Telling(self)
@@ -134,6 +135,7 @@ class Peer:
         self.formats = frozenset(self.hello.formats)
         self.has_copies = COPIES in self.hello.features
         self.has_bulk = self.has_copies and BULK in self.hello.features
+        self.has_blocks = BLOCKS in self.hello.features
         self.mesh.admit(self)
         self.state = PeerState.FENCING
         now_ms = self._dispatcher.steady_ms
@@ -349,18 +351,7 @@ class Peer:
         if not self._is_marked:
             self._is_marked = True
             self.mesh.mark(self)
-        if lane is Lane.BULK:
-            self.incoming_bulk.receive(number, content)
-            return
-        incoming = self.incoming[lane]
-        if incoming.is_new(number):
-            full = self.mesh.arrivals.take(self, lane, decode_envelope(content, self.mesh.formats))
-            incoming.taken(number)
-            if full is not None:
-                incoming.hold(full)
-            self.taken += 1
-            self.mesh.taken += 1
-        incoming.to_confirm = number
+        self.incoming[lane].receive(number, content)
 
     def confirm(self, lane: Lane, number: int) -> None:
         """Tell the peer that everything up to a number is in the store."""

@@ -34,7 +34,7 @@ is that of the usual lane, whose other queues do not wait for a large body.
 from struct import Struct
 from typing import TYPE_CHECKING, Final, Protocol
 
-from artemis_py.cluster.envelope import Envelope, decode_envelope
+from artemis_py.cluster.envelope import Envelope, decode_envelope, encode_envelope
 from artemis_py.cluster.events import LargeNotMoved
 from artemis_py.cluster.lanes import Incoming, Outgoing
 from artemis_py.cluster.records import BulkRecord, BulkRefused, BulkTaken
@@ -172,7 +172,7 @@ class OutgoingBulk(Outgoing):
                 return None
             self._left = large.size
         self._sent = self._to_send.popleft()
-        return _NUMBERED.pack(HEAD, number) + self.envelope_of(reference)
+        return _NUMBERED.pack(HEAD, number) + encode_envelope(self.envelope_of(reference))
 
     def _next_piece(self, reader: LargeReader) -> bytes | None:
         try:

@@ -5,7 +5,10 @@ from functools import partial
 from struct import Struct
 from typing import TYPE_CHECKING
 
+from artemis_py.cluster.blocks import read_block
 from artemis_py.cluster.peer import Peer
+from artemis_py.core.messages.builtin_format import PLAIN_FORMAT
+from artemis_py.core.messages.message import MessageFormat
 from artemis_py.core.runtime.carrier import Lane, PeerRefused
 
 if TYPE_CHECKING:
@@ -15,6 +18,7 @@ if TYPE_CHECKING:
 CONTROL, MESSAGE, ACCEPT, HELLO, CLOSE = range(5)
 HEAD = Struct(">BBQ")
 LANES = list(Lane)
+_FORMATS: dict[str, MessageFormat] = {PLAIN_FORMAT.name: PLAIN_FORMAT}
 
 
 class End:
@@ -47,10 +51,11 @@ class End:
         return True
 
     def send(self, lane: Lane, number: int, message: bytes) -> bool:
-        self.messages_sent += 1
-        self.link.simulation.transfers += 1
+        count = 1 if lane is Lane.BULK else sum(len(run.messages) for run in read_block(message, _FORMATS))
+        self.messages_sent += count
+        self.link.simulation.transfers += count
         if lane is Lane.COPIES:
-            self.link.simulation.copies += 1
+            self.link.simulation.copies += count
         self._send(MESSAGE, number, message, lane)
         return True
 

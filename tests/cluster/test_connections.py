@@ -273,7 +273,7 @@ def test_confirmation_of_what_was_never_sent_ends_the_connection(sim: Simulation
 @pytest.mark.parametrize("number", [2, 1 << 63])
 def test_message_out_of_order_ends_the_connection(sim: Simulation, number: int) -> None:
     _, wire, peer = open_wire(sim, *UP)
-    peer.message(Lane.HANDOVER, number, b"")
+    deliver(peer, "q", "q", number)
 
     assert wire.closed == f"message {number} came after 0"
 

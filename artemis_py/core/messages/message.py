@@ -131,7 +131,8 @@ class Message:
         self.original: Message | None = None
         """The message before consumers of one queue added to it (`amended`); None for nearly every message."""
         self.extra: dict[str, object] | None = None
-        """Properties that the broker added, under their core names (`_AMQ_ORIG_ADDRESS`…, artemis-model §8)."""
+        """Properties that the broker added, under their core names (`_AMQ_ORIG_ADDRESS`…, artemis-model §8). Messages
+        may share the dict: it is replaced, not changed, unless its message was just copied."""
         self.encodings: dict[str, bytes] | None = None
         """Other protocols' encodings of this message, made when first asked for, by format name."""
         self.view_cache: MessageView | None = None
@@ -200,10 +201,10 @@ class Message:
         return amended
 
     def set_extra(self, name: str, value: object) -> None:
-        """Set a property that belongs to the broker."""
-        if self.extra is None:
-            self.extra = {}
-        self.extra[name] = value
+        """Set a property that belongs to the broker, in a dict of its own: other messages may have the same one."""
+        extra = {} if self.extra is None else dict(self.extra)
+        extra[name] = value
+        self.extra = extra
 
     def lookup(self, name: str) -> object:
         """Return the value that a selector finds under `name` (artemis-model §3.12); None if there is none."""

@@ -150,6 +150,7 @@ class _Known:
         self.formats: Mapping[str, MessageFormat] = formats
         self.annotations_offset: int = _ID.size + len(octets)
         self.data_offset: int = self.annotations_offset + len(message.annotations)
+        self._has_annotations: bool = len(message.annotations) > 0
         self._format: MessageFormat = message.format
         self._address: str = message.address
         self._producer: str = message.producer
@@ -159,13 +160,13 @@ class _Known:
         self._routing_type: int = message.routing_type
         self._has_group: bool = message.has_group
 
-    def decode(self, content: bytes, durable: bool) -> Message:
-        """Return another message that has the same octets there."""
+    def decode(self, content: bytes, offset: int, end: int, durable: bool) -> Message:
+        """Return another message that has the same octets there, without its id."""
         message = Message(
             self._format,
             self._address,
-            content[self.data_offset :],
-            content[self.annotations_offset : self.data_offset],
+            content[offset + self.data_offset : end],
+            content[offset + self.annotations_offset : offset + self.data_offset] if self._has_annotations else b"",
             durable,
             self._priority,
             self._expires_ms,
@@ -173,7 +174,6 @@ class _Known:
             self._routing_type,
             self._producer,
         )
-        message.id = _ID.unpack_from(content)[0]
         message.has_group = self._has_group
         return message
 
@@ -194,17 +194,25 @@ def _is_one_text(extra: dict[str, object]) -> bool:
     return False
 
 
+def middle_of(message: Message) -> bytes | None:
+    """Return what stands between the id and the annotations; None for a large message, or one with several extras."""
+    extra = message.extra
+    if message.large is not None or not (extra is None or _is_one_text(extra)):
+        return None
+    kept = _LAST if extra is None else _LAST_WITH_EXTRA
+    last = kept[0] if len(kept) > 0 else None
+    if last is None or not last.fits(message):
+        last = _Middle(message)
+        kept[:] = [last]
+    return last.octets
+
+
 def encode_message(message: Message, before: bytes = b"") -> bytes:
     """Return a message as it is stored, behind other octets."""
+    known = middle_of(message)
+    if known is not None:
+        return b"".join((before, _ID.pack(message.id), known, message.annotations, message.data))
     large = message.large
-    extra = message.extra
-    if large is None and (extra is None or _is_one_text(extra)):
-        kept = _LAST if extra is None else _LAST_WITH_EXTRA
-        last = kept[0] if len(kept) > 0 else None
-        if last is None or not last.fits(message):
-            last = _Middle(message)
-            kept[:] = [last]
-        return b"".join((before, _ID.pack(message.id), last.octets, message.annotations, message.data))
     priority = message.priority
     data = message.data
     if large is not None:
@@ -212,6 +220,21 @@ def encode_message(message: Message, before: bytes = b"") -> bytes:
         data = _BODY.pack(large.id, large.size, large.checksum) + data
     middle = _middle(message, priority, _extra_octets(message))
     return b"".join((before, _ID.pack(message.id), middle, message.annotations, data))
+
+
+def decode_like_last(
+    content: bytes, offset: int, end: int, formats: Mapping[str, MessageFormat], durable: bool
+) -> Message | None:
+    """Return the message between two offsets, without its id, if it differs from the last one in its content only."""
+    known = _LAST_KNOWN[0] if len(_LAST_KNOWN) > 0 else None
+    if (
+        known is None
+        or not content.startswith(known.octets, offset + _ID.size)
+        or formats is not known.formats
+        or end - offset < known.data_offset
+    ):
+        return None
+    return known.decode(content, offset, end, durable)
 
 
 def decode_message(
@@ -228,7 +251,9 @@ def decode_message(
         and formats is known.formats
         and len(content) >= known.data_offset
     ):
-        return known.decode(content, durable)
+        message = known.decode(content, 0, len(content), durable)
+        message.id = _ID.unpack_from(content)[0]
+        return message
     if len(content) < _HEAD.size:
         raise DamagedValue("it is too short for a message")
     (

@@ -205,7 +205,10 @@ def claim(reference: Reference) -> None:
 
 def end_claim(reference: Reference) -> None:
     """End a claim when its transaction ends; `acknowledge`, `give_back` or `unclaim` follows."""
-    reference.queue.aside.pop(reference.sequence, None)
+    # No `pop`: compiled, that is a call by name, and brokers of a mesh do this for each message.
+    aside = reference.queue.aside
+    if reference.sequence in aside:
+        del aside[reference.sequence]
 
 
 def unclaim(reference: Reference) -> bool:
