@@ -383,14 +383,17 @@ class LocalQueue(Watcher):
         taker.close()
         self.changed()
 
-    def wanted_by(self, taker: Taker, limit: int) -> int:
-        """Return how many of the first messages in memory a peer has consumers for, whatever keeps them here."""
+    def wanted_by(self, taker: Taker, limit: int, may_rest: bool = True) -> int:
+        """Return how many of the first messages in memory a peer has consumers for, whatever keeps them here.
+
+        Without `may_rest`, those that wait before they move again are not counted.
+        """
         found = 0
         for references in self.queue.backlog.lists:
             candidate = references.head
             while candidate is not None and limit > 0:
                 limit -= 1
-                found += taker.has_consumer_for(candidate)
+                found += taker.has_consumer_for(candidate) and (may_rest or not taker.rests(candidate))
                 candidate = candidate.next
         return found
 

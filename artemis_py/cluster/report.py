@@ -183,6 +183,10 @@ def explain(mesh: "Mesh", name: str) -> list[str]:
             found.append(f"{peer.label} is slow, or silent: its connection takes no more now")
         elif taker.has_refused:
             found.append(f"{peer.label} had no room for a large message, and is asked again after a while")
+        elif local.wanted_by(taker, SAMPLE, may_rest=False) < wanted:
+            found.append(
+                f"some of what waits has moved often, and waits up to a minute before it moves to {peer.label}"
+            )
         elif local.is_stuck(taker):
             found.append(f"redistribution-delay keeps {wanted} messages from {peer.label}")
     return found
@@ -272,7 +276,7 @@ def _stuck(local: LocalQueue) -> int:
         return 0
     for peer, taker in local.takers.items():
         if peer.state is PeerState.UP and taker.unused > 0:
-            wanted = local.wanted_by(taker, SAMPLE)
+            wanted = local.wanted_by(taker, SAMPLE, may_rest=False)
             if wanted:
                 return wanted
     return 0

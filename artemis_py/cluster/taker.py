@@ -204,6 +204,10 @@ class Taker(Sink):
         """Tell whether the peer could have a message, if no delay kept it here."""
         return self._can_move(reference.message) and self._distance(reference) > 0
 
+    def rests(self, reference: Reference) -> bool:
+        """Tell whether a message waits before it moves again, because it has moved often or had no room there."""
+        return self._waits.get(reference.sequence, 0) > self.local.queue.dispatcher.steady_ms
+
     def _distance(self, source: Lookup) -> int:
         """Return how far away the nearest consumer is that wants a message; 0: nobody does."""
         found = 0

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from artemis_py.cluster.report import explain
 from artemis_py.cluster.taker import FREE_MOVES
 from tests.cluster.moves import Moves
 from tests.cluster.test_handover import is_done, meshed, send_all
@@ -61,6 +62,10 @@ def test_what_none_of_many_selectors_wants_comes_to_rest(moves: Moves) -> None:
     send_all(moves, a, "q", 5, number=-1)
     moves.run_for(60_000)
     early = moves.most()
+    # A message that nobody wants, and that rests, is not stranded; `explain` says what it does.
+    assert [moves.counted_as_stranded() for _ in range(10)] == [[]] * 10
+    reasons = [reason for node in (a, b, c) if node.queue("q").waiting_count for reason in explain(node.mesh, "q")]
+    assert any("has moved often" in reason for reason in reasons)
     moves.run_for(3_600_000)
 
     assert not moves.stranded()
