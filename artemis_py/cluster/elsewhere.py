@@ -26,13 +26,17 @@ from artemis_py.core.addresses.router import RemoteBindings
 from artemis_py.core.messages.message import Message
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.selectors.filter import Filter, Lookup, parse_filter
-from artemis_py.errors import InvalidFilter
+from artemis_py.errors import InvalidFilter, ProtocolError
 
 if TYPE_CHECKING:
     from artemis_py.cluster.mesh import Mesh
 
 INTEREST: Final = "mesh-interest"
 """Space of the records of durable interest."""
+
+MAX_TOLD: Final = 1_000_000
+"""Nodes and patterns that are remembered of one peer: as many as a node of a large mesh tells, on all its connections.
+What one connection has told counts until another one has told everything, so a peer must not be able to go on."""
 
 Filters = tuple[Filter, ...] | None
 """Selectors of which one must match; None: everything does."""
@@ -68,13 +72,16 @@ class Elsewhere(RemoteBindings):
         """The peer on the nearest way to a node, as it was last looked for; empty: there is none."""
         self._told_of: Final[dict[str, dict[tuple[str, str], None]]] = {}
         """Keys of what was told of each node."""
+        self.max_told: int = MAX_TOLD
 
     # -- what peers tell -----------------------------------------------------------------------------------------
 
     def learn(self, via: str, record: Interest) -> None:
-        """Note what a peer tells of the subscriptions of a node."""
+        """Note what a peer tells of the subscriptions of a node. Raises ProtocolError."""
         key = (record.node, record.pattern)
         before = self._remotes.get(key, {}).get(via)
+        if before is None and len(self._by_peer.get(via, ())) >= self.max_told:
+            raise ProtocolError(f"the peer has told of more than {self.max_told} addresses with subscriptions")
         if before is not None:
             before.is_gone = True
         remote = Remote(via, record)

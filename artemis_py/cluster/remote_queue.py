@@ -14,6 +14,8 @@ from artemis_py.errors import ProtocolError
 
 MAX_QUEUES: Final = 2_000_000
 """Queues that one peer may tell of: twice of what a node of a large mesh has, some 2 GB."""
+MAX_OCTETS: Final = 1 << 29
+"""Octets of all that one peer may tell of them, and of its subscriptions: 250 for each of so many queues."""
 
 
 class RemoteQueue:
@@ -53,6 +55,9 @@ class RemoteQueues:
         """Interests that the running snapshot has not repeated."""
         self.digest: int = 0
         self.count: int = 0
+        self.max_octets: int = MAX_OCTETS
+        """A peer that tells more is closed."""
+        self._octets = 0
 
     def __iter__(self) -> Iterator[RemoteQueue]:
         return iter(list(self._queues.values()))
@@ -97,14 +102,12 @@ class RemoteQueues:
             self.remove_interest(interest.id)
         self.interests[interest.id] = interest
         self._untold.pop(interest.id, None)
-        self.count += 1
-        self.digest ^= digest_of_interest(interest)
+        self._note(encode_one(interest), 1)
 
     def remove_interest(self, id: int) -> Interest:
         """Forget what subscriptions wanted, and return it."""
         interest = self.interests.pop(id)
-        self.count -= 1
-        self.digest ^= digest_of_interest(interest)
+        self._note(encode_one(interest), -1)
         return interest
 
     def add(self, instance: Instance) -> RemoteQueue:
@@ -129,7 +132,7 @@ class RemoteQueues:
         return remote
 
     def set_demand(self, demand: Demand) -> RemoteQueue | None:
-        """Note what the consumers of a queue want; None if there is no such queue."""
+        """Note what the consumers of a queue want; None if there is no such queue. Raises ProtocolError."""
         remote = self._queues.get(demand.id)
         if remote is not None:
             self._count(remote, -1)
@@ -158,8 +161,15 @@ class RemoteQueues:
         remote.demand = Demand(remote.instance.id)
 
     def _count(self, remote: RemoteQueue, difference: int = 1) -> None:
+        self._note(encode_one(remote.instance) + encode_one(remote.demand), difference)
+
+    def _note(self, octets: bytes, difference: int) -> None:
+        """Count something that the peer has told (1), or tells no more (-1). Raises ProtocolError."""
         self.count += difference
-        self.digest ^= digest_of(remote.instance, remote.demand)
+        self.digest ^= hash_of(octets)
+        self._octets += difference * len(octets)
+        if difference > 0 and self._octets > self.max_octets:
+            raise ProtocolError(f"the peer tells more than {self.max_octets} octets of queues and subscriptions")
 
 
 def digest_of(instance: Instance, demand: Demand) -> int:
