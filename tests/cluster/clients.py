@@ -20,6 +20,8 @@ class SimConsumer(Sink):
     """A consumer of one queue at one node."""
 
     count = 0
+    has_order = True
+    """Whether the order of what a node sent is looked at here."""
 
     def __init__(
         self,
@@ -34,6 +36,8 @@ class SimConsumer(Sink):
         self.generation = node.generation
         simulation = node.simulation
         simulation.consumer_count += 1
+        if selector is not None:
+            simulation.ledger.selective.add(queue)
         self.name = f"{node.name}/{queue}/{simulation.consumer_count}"
         self.window = credit
         self.settle_ms = settle_ms
@@ -41,6 +45,8 @@ class SimConsumer(Sink):
         self.is_closed = False
         self.bodies: list[str] = []
         """What it got, in order."""
+        self.last: dict[str, int] = {}
+        """Number of the last message from each node that had to come in order."""
         self._unsettled: dict[str, Reference] = {}
         self._count = 0
         self.consumer: Consumer = self.attach(queue, None if selector is None else parse_filter(selector))
@@ -72,6 +78,8 @@ class SimConsumer(Sink):
         body = self.key(self.bodies[-1])
         if fault := body_fault(reference.message, self.bodies[-1]):
             simulation.ledger.violations.append(f"{body} delivered to {self.name} has {fault}")
+        if self.has_order and not simulation.ledger.came_in_order(body, self):
+            simulation.ledger.violations.append(f"order: {body} came late to {self.name}")
         simulation.ledger.delivered(body, self)
         self._unsettled[body] = reference
         self._count += 1

@@ -9,11 +9,25 @@ if TYPE_CHECKING:
 class Entry:
     """One message."""
 
-    __slots__ = ("deliveries", "durable", "holder", "is_acknowledged", "is_confirmed", "origin", "settled_at")
+    __slots__ = (
+        "claims",
+        "deliveries",
+        "durable",
+        "holder",
+        "is_acknowledged",
+        "is_confirmed",
+        "number",
+        "origin",
+        "settled_at",
+    )
 
-    def __init__(self, durable: bool, origin: str) -> None:
+    def __init__(self, durable: bool, origin: str, number: int) -> None:
         self.durable = durable
         self.origin = origin
+        self.number = number
+        """Its place among all messages that were sent."""
+        self.claims: set[tuple[str, int, int]] = set()
+        """Nodes that have claimed it for another one, with channel and number."""
         self.is_acknowledged = False
         self.is_confirmed = False
         self.holder: SimConsumer | None = None
@@ -30,9 +44,13 @@ class Ledger:
         self.entries: dict[str, Entry] = {}
         self.violations: list[str] = []
         self.crashes = 0
+        self.has_order = False
+        """Whether messages of one node must come in the order in which they were sent: see `came_in_order`."""
+        self.selective: set[str] = set()
+        """Queues of which a consumer has ever selected what it got."""
 
     def sent(self, body: str, durable: bool, origin: str) -> None:
-        self.entries[body] = Entry(durable, origin)
+        self.entries[body] = Entry(durable, origin, len(self.entries))
 
     def acknowledged(self, body: str) -> None:
         self.entries[body].is_acknowledged = True
@@ -49,6 +67,21 @@ class Ledger:
             self.violations.append(f"doubled: {where} after {entry.settled_at[0].name} had accepted it")
         entry.holder = consumer
         entry.settled_at = None
+
+    def came_in_order(self, body: str, consumer: "SimConsumer") -> bool:
+        """Tell whether a consumer got a message behind what its producer had sent before (I4, mesh §4.14).
+
+        That is not promised for what was delivered before, has moved twice, or has returned from a peer; nor where
+        messages have moved for a selector, because those between them follow if its consumer has left.
+        """
+        if not self.has_order or consumer.consumer.queue.name in self.selective:
+            return True
+        entry = self.entries[body]
+        if entry.deliveries or len(entry.claims) > 1 or any(node == consumer.node.name for node, _, _ in entry.claims):
+            return True
+        last = consumer.last.get(entry.origin, -1)
+        consumer.last[entry.origin] = max(entry.number, last)
+        return entry.number > last
 
     def accepted(self, body: str, consumer: "SimConsumer") -> None:
         entry = self.entries[body]

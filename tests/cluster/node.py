@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from artemis_py.cluster.arrivals import Arrivals
 from artemis_py.cluster.mesh import Mesh
 from artemis_py.core.messages.builtin_format import PLAIN_FORMAT
 from artemis_py.core.messages.message import MessageFormat
@@ -26,6 +27,7 @@ from artemis_py.store.node import node_id
 from artemis_py.store.recovery import recover, restore_retained
 from tests.cluster.bodies import SimStore, lose_unsynced
 from tests.cluster.network import End
+from tests.cluster.watching import watch
 from tests.core_harness import START_MS, make_queue
 
 if TYPE_CHECKING:
@@ -113,6 +115,8 @@ class Node:
         restore_retained(self.services.retained, FORMATS)
         id = node_id(self.store, self.domain.entropy)
         self.mesh = self.simulation.make_mesh(self.domain, self.config, id, self.name)
+        if self.simulation.on_arrival is not None and type(self.mesh.arrivals) is Arrivals:
+            watch(self, self.mesh, self.simulation.on_arrival)
         self.missing = self.mesh.restore()
         self.mesh.retained.load(self.services.retained)
         self.mesh.start(lambda: None)

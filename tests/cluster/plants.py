@@ -146,6 +146,27 @@ class SilentChange(Planted):
             self.telling = Silent(self)
 
 
+class Deltas(Planted):
+    """What has changed about demand is told, and not what it is now."""
+
+    class peer_class(Peer):
+        def __init__(self, mesh: Mesh, number: int) -> None:
+            super().__init__(mesh, number)
+
+            class Differing(Telling):
+                def tell(self, records: list[Record], local: LocalQueue) -> None:
+                    told = self.told_of(local)
+                    before = () if told is None or told.demand is None else told.demand.wants
+                    count = len(records)
+                    super().tell(records, local)
+                    for index in range(count, len(records)):
+                        record = records[index]
+                        if isinstance(record, Demand) and record.wants:
+                            records[index] = Demand(record.id, tuple(set(record.wants) - set(before)))
+
+            self.telling = Differing(self)
+
+
 PLANTS: list[type[Planted]] = [
     EarlyMarks,
     LateMark,
@@ -155,6 +176,7 @@ PLANTS: list[type[Planted]] = [
     ForgottenClaims,
     ForgottenMarks,
     UnsettledChannel,
+    Deltas,
     SilentChange,
 ]
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from heapq import heappop, heappush
 from pathlib import Path
 
+from artemis_py.cluster.envelope import Envelope
 from artemis_py.cluster.events import ChannelGap, TablesDiffer
 from artemis_py.cluster.mesh import Mesh
 from artemis_py.cluster.peer import PeerState
@@ -43,6 +44,8 @@ class Simulation:
         """Messages that went from one node to another."""
         self.copies = 0
         """Those among them that were copies for subscriptions."""
+        self.on_arrival: Callable[[Node, Envelope], None] | None = None
+        """Function that is told of each message that a node takes from another one."""
         self.dials = 0
         self.live_links: set[Link] = set()
         self.all_links: list[Link] = []
@@ -197,6 +200,11 @@ class Simulation:
         """What must hold after each turn (I7): no connection that is over, no table that differs from another."""
         wrong: list[str] = []
         mesh = node.mesh
+        for channel in mesh.channels:
+            for number, reference in channel.claims.items():
+                entry = self.ledger.entries.get(str(reference.message.view.body))
+                if entry is not None:
+                    entry.claims.add((node.name, channel.id, number))
         for id, peer in mesh.peers.items():
             if peer.state is PeerState.CLOSED:
                 wrong.append(f"a closed connection to {id}")

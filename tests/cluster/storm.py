@@ -78,6 +78,7 @@ class Storm:
             sim.add_nodes(self.nodes_count, self.change(config), settings, self.ties())
             sim.run_for(self.keyed.choice([0, 2_000], "lead"))
             start = sim.now
+            sim.ledger.has_order = not self.selects
             if self.sets_clocks and self.keyed.chance(0.3, "clocks"):
                 self.set_clocks()
             for step in self.steps:
@@ -93,6 +94,11 @@ class Storm:
     def change(self, config: ClusterConfig) -> ClusterConfig:
         """The configuration of each broker."""
         return config
+
+    @property
+    def selects(self) -> bool:
+        """Whether consumers have selectors; in histories without, order is looked at (I4)."""
+        return self.keyed.chance(0.6, "with selectors")
 
     @property
     def sets_clocks(self) -> bool:
@@ -145,7 +151,7 @@ class Storm:
             node,
             self.keyed.choice(self.queues, "queue", index),
             self.keyed.choice([0, 1, 1, 5, 50], "credit", index),
-            selector=self.keyed.choice([None, None, *SELECTORS], "selector", index),
+            selector=self.keyed.choice([None, None, *SELECTORS], "selector", index) if self.selects else None,
             settle_ms=self.keyed.choice([1, 30, 300], "slow", index),
             release=self.keyed.choice([0.0, 0.0, 0.3], "release", index),
         )

@@ -83,6 +83,46 @@ def test_an_origin_from_a_backup_of_its_last_run_hands_nothing_over_twice(sim: S
     assert len(consumer.bodies) == 50
 
 
+def test_an_origin_from_a_backup_is_noticed_and_goes_on_when_it_is_accepted(sim: Simulation) -> None:
+    """R9: both brokers say why it is refused; then what it has handed over since the backup comes again, and is all."""
+    a, b = meshed(sim, 2)
+    kept = send_all(sim, a, "q", 5, "kept")
+    sim.run_for(1_000)
+    a.crash(False)
+    backup = sim.folder / "backup"
+    shutil.copytree(a.folder, backup)
+    a.start()
+    for _ in range(2):
+        assert sim.run_until(sim.is_meshed)
+        sim.crash(a, 1_000)
+        sim.run_for(2_000)
+    assert sim.run_until(sim.is_meshed)
+    consumer = sim.consume(b, "q", 100)
+    later = send_all(sim, a, "q", 10, "later")
+    assert sim.run_until(lambda: is_done(sim))
+    assert sorted(consumer.bodies) == sorted(kept + later)
+    channels = {channel for channel, _ in b.mesh.marks.of(a.mesh.node_id)}
+    a.crash(False)
+    shutil.rmtree(a.folder)
+    shutil.copytree(backup, a.folder)
+    a.start()
+    sim.run_for(10_000)
+    assert not b.mesh.peers
+    assert any("its store was restored or copied" in text for text in b.refusals)
+    for body in kept:
+        # The ledger takes them for doubled otherwise, and so they are: nobody else knows that they were consumed.
+        sim.ledger.entries[body].is_confirmed = False
+        sim.ledger.entries[body].settled_at = None
+    b.run(b.generation, lambda: b.mesh.members.accept(b.mesh.members.find("A")))
+    assert sim.run_until(sim.is_meshed, 120_000)
+    again = send_all(sim, a, "q", 5, "again")
+
+    assert sim.run_until(lambda: is_done(sim))
+    assert sorted(consumer.bodies[15:]) == sorted(kept + again)
+    assert not channels & {channel for channel, _ in b.mesh.marks.of(a.mesh.node_id)}
+    assert sim.table_faults() == []
+
+
 def test_an_origin_whose_store_fails_hands_nothing_over(sim: Simulation) -> None:
     """What is not claimed on the disk is not sent."""
     a, b = meshed(sim, 2)

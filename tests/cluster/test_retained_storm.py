@@ -41,10 +41,6 @@ class RetainedStorm(Storm):
         self.confirmed: dict[str, Stamp] = {}
         """The greatest stamp of each topic that a client was told of."""
 
-    @property
-    def sets_clocks(self) -> bool:
-        return False
-
     def send(self, index: int, node: Node) -> None:
         topic = self.keyed.choice(TOPICS, "topic", index)
         size = self.keyed.choice([1, 40_000], "size", index)

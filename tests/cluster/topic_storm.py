@@ -25,10 +25,6 @@ class TopicStorm(Storm):
         self.is_chain = self.nodes_count > 2 and self.keyed.chance(0.3, "chain")
         self.is_ring = self.is_chain and self.keyed.chance(0.5, "ring")
 
-    @property
-    def sets_clocks(self) -> bool:
-        return False
-
     def change(self, config: ClusterConfig) -> ClusterConfig:
         balancing = self.keyed.choice([*LoadBalancing, LoadBalancing.ON_DEMAND], "balancing")
         if balancing is LoadBalancing.STRICT:

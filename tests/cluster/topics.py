@@ -3,6 +3,7 @@
 from functools import partial
 from typing import TYPE_CHECKING
 
+from artemis_py.cluster.envelope import Envelope
 from artemis_py.cluster.peer import Peer
 from artemis_py.core.messages.builtin_format import plain_message
 from artemis_py.core.messages.large_body import LargeBody
@@ -38,8 +39,8 @@ class Subscribed:
         self.is_over = False
         self.knows: dict[str, int] = {}
         """Nodes that know of it, as it was promised, and their generations then; a member's own node is one."""
-        self.last: dict[str, int] = {}
-        """The last message of each producer."""
+        self.last: dict[tuple[str, tuple[str, ...]], int] = {}
+        """The last message of each producer that came on each way."""
 
     def wants(self, message: Message, address: str) -> bool:
         """Whether a message is for it."""
@@ -63,6 +64,16 @@ class Topics:
         self.published: dict[str, int] = {}
         self.orders = "publisher"
         """Whether what a publisher sends has one order, or one for each address, which is all that large ones keep."""
+        self._ways: dict[tuple[str, str], tuple[str, ...]] = {}
+        """Ids of the nodes that a copy has come through, by the node where it arrived and its body."""
+        simulation.on_arrival = self._arrived
+
+    def _arrived(self, node: "Node", envelope: Envelope) -> None:
+        self._ways[node.name, str(envelope.message.view.body)] = envelope.path
+
+    def way_of(self, node: "Node", body: str) -> tuple[str, ...]:
+        """Return the nodes that a copy has come through; those of one way have an order, and no others (mesh.md)."""
+        return self._ways.get((node.name, body), ())
 
     def subscribe(
         self,
@@ -128,6 +139,9 @@ class Topics:
 
 class SimSubscriber(SimConsumer):
     """A consumer of a subscription."""
+
+    has_order = False
+    """It is looked at by publisher and way."""
 
     def __init__(
         self,
@@ -204,9 +218,10 @@ class SimSubscriber(SimConsumer):
         if not subscription.durable and not subscription.is_shared:
             if self.topics.orders == "address":
                 producer += reference.message.address
-            if self.topics.orders and int(number) <= subscription.last.get(producer, 0):
-                ledger.violations.append(f"order: {body} came after {subscription.last[producer]}")
-            subscription.last[producer] = int(number)
+            way = producer, self.topics.way_of(self.node, body)
+            if self.topics.orders and int(number) <= subscription.last.get(way, 0):
+                ledger.violations.append(f"order: {body} came after {subscription.last[way]}")
+            subscription.last[way] = int(number)
         super().deliver(reference)
 
     def close(self) -> None:
