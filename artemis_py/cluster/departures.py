@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Final
 
 from artemis_py.cluster.drain import Drain, Parting
 from artemis_py.cluster.events import DrainChanged, MemberForgotten, PeerParting
+from artemis_py.cluster.hello import SIGHT
 from artemis_py.cluster.local_queue import LocalQueue
 from artemis_py.cluster.members import MAX_MEMBERS, KnownMember
 from artemis_py.cluster.peer import PeerState
-from artemis_py.cluster.records import Forgotten, Leaving, Offer, Record, Sees, SharedInstance
+from artemis_py.cluster.records import Forgotten, Leaving, Offer, Record, Sees, SharedInstance, Sight
 from artemis_py.core.runtime.carrier import PeerRefused
 from artemis_py.errors import InvalidRequest, ProtocolError
 
@@ -161,14 +162,21 @@ class Departures:
     def _sees(self) -> Sees:
         return Sees(tuple(sorted([id for id, peer in self._mesh.peers.items() if peer.state is PeerState.UP])))
 
-    def _tell_sight(self) -> None:
-        sees = self._sees()
-        for peer in self._mesh.peers.values():
-            peer.tell(sees)
+    def _tell_sight(self, node_id: str) -> None:
+        """Tell whether this node is connected with another one now.
 
-    def peer_up(self) -> None:
+        A broker of an earlier version is told of all connections: with a hundred nodes, to tell everybody of them
+        whenever one comes or goes was most of what a node that joins did cost the others.
+        """
+        current = self._mesh.peers.get(node_id)
+        change = Sight(node_id, int(current is not None and current.state is PeerState.UP))
+        for peer in self._mesh.peers.values():
+            knows = peer.hello is not None and SIGHT in peer.hello.features
+            peer.tell(change if knows else self._sees())
+
+    def peer_up(self, peer: "Peer") -> None:
         """Note that there is one more peer to give messages to."""
-        self._tell_sight()
+        self._tell_sight(peer.node_id)
         if self.drain is not None:
             self.review()
 
@@ -182,7 +190,7 @@ class Departures:
         if peer.node_id not in self._mesh.peers:
             self.sights.pop(peer.node_id, None)
         if was_up:
-            self._tell_sight()
+            self._tell_sight(peer.node_id)
         self._end_left(peer.node_id)
 
     def confirmed(self, peer: "Peer") -> None:
@@ -203,6 +211,11 @@ class Departures:
                 self._offered(peer, address, queue, bool(is_offered))
             case Sees(node_ids):
                 self.sights[peer.node_id] = frozenset((node_ids or ())[:MAX_MEMBERS])
+            case Sight(node_id, is_seen):
+                sight = self.sights.get(peer.node_id, frozenset()) - {node_id}
+                if is_seen and len(sight) < MAX_MEMBERS:
+                    sight |= {node_id}
+                self.sights[peer.node_id] = sight
             case Forgotten(node_id, incarnation, since_ms):
                 self._told_forgotten(node_id, incarnation, since_ms)
             case _:

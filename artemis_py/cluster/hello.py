@@ -29,7 +29,10 @@ CHOSEN_NAMES: Final = "chosen-names"
 BLOCKS: Final = "blocks"
 """Feature of a broker that takes several messages in one transfer (`blocks`)."""
 
-FEATURES: Final = (COPIES, OFFERS, BULK, RETAINED, RETAINED_ASKED, CHOSEN_NAMES, BLOCKS)
+SIGHT: Final = "sight"
+"""Feature of a broker that is told of each connection which others make or lose, and not of all that they have."""
+
+FEATURES: Final = (COPIES, OFFERS, BULK, RETAINED, RETAINED_ASKED, CHOSEN_NAMES, BLOCKS, SIGHT)
 """Features of this broker."""
 
 MAX_NAME_CHARS: Final = 1000

@@ -272,7 +272,7 @@ class Mesh(TurnListener):
         self.nodes.learn(peer.node_id, peer.remotes, peer.formats)
         (self.takes_large.add if peer.has_bulk else self.takes_large.discard)(peer.node_id)
         self.forward_to(peer.node_id).connected(peer)
-        self.departures.peer_up()
+        self.departures.peer_up(peer)
         self.temporaries.peer_up(peer)
         self.retained.tell_digests(peer)
         self.domain.events.emit(PeerUp(self.config.name, peer.node_id, peer.hello.node_name, peer.label))

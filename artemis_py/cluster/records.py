@@ -112,6 +112,15 @@ class Sees(Record):
 
 
 @frozen
+class Sight(Record):
+    """Whether the sender is connected with one node now: what has changed since it told `Sees`."""
+
+    number: ClassVar[int] = 16
+    node_id: str
+    is_seen: int
+
+
+@frozen
 class Instance(Record):
     """The queue of one name at the sender; `id` names it on this connection."""
 

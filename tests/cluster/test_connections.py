@@ -196,14 +196,14 @@ HELLO: dict[str, object] = {
 }
 
 
-def open_wire(sim: Simulation, *records: Record) -> tuple[Node, Wire, Peer]:
+def open_wire(sim: Simulation, *records: Record, features: tuple[str, ...] = ()) -> tuple[Node, Wire, Peer]:
     """A node, and a connection on which a peer has said hello and these records."""
     (node,) = sim.add_nodes(1)
     sim.run_for(1_000)
     wire = Wire()
     _, peer = node.mesh.connect()
     wire.listener = peer
-    peer.opened(wire, HELLO)
+    peer.opened(wire, {**HELLO, "features": list(features)} if features else HELLO)
     node.plan_turn()
     sim.run_for(10)
     for record in records:

@@ -9,6 +9,8 @@ import pytest
 from artemis_py.cluster.departures import KEPT_MS
 from artemis_py.cluster.drain import Parting
 from artemis_py.cluster.events import ChannelGap
+from artemis_py.cluster.hello import SIGHT
+from artemis_py.cluster.records import Record, Sees, Sight
 from artemis_py.cluster.remains import rest_of
 from artemis_py.cluster.report import members_of, own_status, topology
 from artemis_py.core.runtime.carrier import PeerRefused
@@ -18,6 +20,7 @@ from artemis_py.errors import InvalidRequest
 from tests.cluster.node import Node
 from tests.cluster.simulation import Simulation
 from tests.cluster.storm import Storm
+from tests.cluster.test_connections import UP, open_wire
 from tests.cluster.test_handover import is_done, meshed, send_all
 from tests.cluster.test_storm import SEEDS
 
@@ -322,6 +325,24 @@ def test_everybody_is_seen_by_everybody(sim: Simulation) -> None:
     sim.crash(c, 10_000_000)
     sim.run_for(5_000)
     assert seen(a) == {"A": "B", "B": "A", "C": None}
+
+
+@pytest.mark.parametrize(("features", "kind"), [((), Sees), ((SIGHT,), Sight)])
+def test_a_connection_more_is_told_as_one(sim: Simulation, features: tuple[str, ...], kind: type[Record]) -> None:
+    """Not with all others, which grow with the nodes; a broker of an earlier version is told of all."""
+    node, wire, _ = open_wire(sim, *UP, features=features)
+    assert [type(each) for each in wire.records if isinstance(each, Sees | Sight)][:1] == [Sees]
+    other = Node(sim, "B", sim.folder / "B", node.config, sim.settings)
+    sim.nodes.append(other)
+    other.neighbours.append(node)
+    other.dial_soon(node)
+    wire.records.clear()
+    assert sim.run_until(lambda: any(peer.is_up for peer in other.mesh.peers.values()))
+    sim.run_for(500)
+    told = [each for each in wire.records if isinstance(each, Sees | Sight)]
+
+    here = {"stranger", other.mesh.node_id}
+    assert told == ([Sight(other.mesh.node_id, 1)] if kind is Sight else [Sees(tuple(sorted(here)))])
 
 
 class DrainStorm(Storm):
