@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -179,6 +180,30 @@ def test_a_killed_broker_loses_and_doubles_nothing(tmp_path: Path) -> None:
         received += receive(second, "q", COUNT)
 
         assert sorted(received) == sorted(bodies)
+
+
+def test_a_stopped_broker_holds_no_more_than_its_credit(tmp_path: Path) -> None:
+    """SIGSTOP of one with a consumer (C24): all else goes to the consumer of the third, nothing comes twice."""
+    ports = first, second, third = free_ports(3)
+    names = ["a", "b", "c"]
+    folders = [make(tmp_path / name, port, *ports) for name, port in zip(names, ports, strict=True)]
+    bodies = [f"m{number}" for number in range(10 * COUNT)]
+    with running(*folders) as brokers, Client(f"amqp://127.0.0.1:{second}") as client:
+        for port in ports:
+            until(lambda: artemis_py("mesh", "status", "--json", port=port).count('"up"') == 2, "they never met")  # noqa: B023
+        held = client.receiver("q")
+        send(first, "q", ["first"])
+        assert [str(each.body) for each in held.receive_many(1)] == ["first"]
+        held.flow(CREDIT)
+        brokers[1].process.send_signal(signal.SIGSTOP)
+        try:
+            send(first, "q", bodies)
+            received = receive(third, "q", len(bodies) - CREDIT)
+        finally:
+            brokers[1].process.send_signal(signal.SIGCONT)
+        late = [str(each.body) for each in held.receive_many(CREDIT)]
+
+        assert sorted(received + late) == sorted(bodies)
 
 
 @pytest.mark.parametrize("wrong", ["password", "name"])
