@@ -5,13 +5,14 @@ checks them once the protocols are known.
 """
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from attrs import evolve
 
 from artemis_py.config.report import Place, Report
-from artemis_py.config.urls import endpoint_of, parameters_of, safe_versions, take
+from artemis_py.config.urls import endpoint_of, file_of, parameters_of, safe_versions, take
 from artemis_py.config.values import suggest
 from artemis_py.config.variables import Written
 from artemis_py.config.verdicts import SASL_MECHANISMS
@@ -86,14 +87,7 @@ def _tls(values: dict[str, Any], folder: Path, place: Place, report: Report) -> 
     if not written.ssl_enabled:
         return None
 
-    def find(name: str, path: str | None) -> Path | None:
-        if path is None:
-            return None
-        found = folder / path
-        if not found.is_file():
-            report.problem(evolve(place, part=f"parameter {name}"), f"there is no file {found}")
-        return found
-
+    find = partial(file_of, folder=folder, place=place, report=report)
     if written.key_store_path is None:
         message = "is missing; with sslEnabled it names the PEM file with the broker's certificate"
         report.problem(evolve(place, part="parameter keyStorePath"), message)

@@ -1,6 +1,7 @@
 """Reads the `<connectors>` of broker.xml: URLs of brokers, this one among them (mesh §2.1)."""
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -10,7 +11,7 @@ from artemis_py.config.document import in_core
 from artemis_py.config.elements import Elements
 from artemis_py.config.known import ACCEPTOR_PARAMETERS
 from artemis_py.config.report import Place, Report
-from artemis_py.config.urls import endpoint_of, parameters_of, safe_versions, take
+from artemis_py.config.urls import endpoint_of, file_of, parameters_of, safe_versions, take
 from artemis_py.config.values import suggest
 from artemis_py.config.variables import Written
 from artemis_py.config.verdicts import CONNECTOR_PARAMETERS
@@ -76,14 +77,7 @@ def _tls(values: dict[str, Any], folder: Path, place: Place, report: Report) -> 
     if not written.ssl_enabled:
         return None
 
-    def find(name: str, path: str | None) -> Path | None:
-        if path is None:
-            return None
-        found = folder / path
-        if not found.is_file():
-            report.problem(evolve(place, part=f"parameter {name}"), f"there is no file {found}")
-        return found
-
+    find = partial(file_of, folder=folder, place=place, report=report)
     if written.private_key_path is not None and written.key_store_path is None:
         message = "is missing; with privateKeyPath it names the PEM file with the certificate"
         report.problem(evolve(place, part="parameter keyStorePath"), message)

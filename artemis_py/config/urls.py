@@ -1,6 +1,7 @@
 """What the URLs of acceptors and connectors have in common: `tcp://host:port?name=value;name=value`."""
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
@@ -73,3 +74,13 @@ def safe_versions(names: Sequence[str], place: Place, report: Report) -> tuple[s
     if not versions:
         report.problem(place, f"names no version that is safe; use some of {', '.join(TLS_VERSIONS)}")
     return versions or TLS_VERSIONS
+
+
+def file_of(name: str, path: str | None, folder: Path, place: Place, report: Report) -> Path | None:
+    """Return the file that a parameter names, below a folder; None if it names none. Report one that is missing."""
+    if path is None:
+        return None
+    found = folder / path
+    if not found.is_file():
+        report.problem(evolve(place, part=f"parameter {name}"), f"there is no file {found}")
+    return found
