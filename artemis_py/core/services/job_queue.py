@@ -6,7 +6,6 @@ service what comes in, in whatever way: from a producer, or at the commit of a t
 
 from typing import Final, Protocol
 
-from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.queues.page import Page
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.queues.reference import WAITING, Reference
@@ -14,7 +13,7 @@ from artemis_py.core.queues.rules.guard import Guard
 from artemis_py.core.queues.rules.kinds import set_guard
 from artemis_py.core.queues.settlement import forget
 from artemis_py.core.routing.domain import Domain
-from artemis_py.core.settings.queue_config import QueueConfig
+from artemis_py.core.services.kept_messages import create_keeper
 from artemis_py.errors import StoreError
 
 SCHEDULED: Final = "$artemis.scheduled"
@@ -103,20 +102,7 @@ class JobQueue:
         queue = self._queue
         if queue is not None and not queue.is_deleted:
             return queue
-        domain = self._domain
-        if SCHEDULED not in domain.addresses:
-            domain.create_address(SCHEDULED, frozenset((RoutingType.ANYCAST,)), internal=True)
-        queue = domain.create_queue(
-            QueueConfig(
-                name=SCHEDULED,
-                address=SCHEDULED,
-                routing_type=RoutingType.ANYCAST,
-                internal=True,
-                max_consumers=0,
-                purge_on_no_consumers=False,
-                auto_delete=False,
-            )
-        )
+        queue = create_keeper(self._domain, SCHEDULED, SCHEDULED)
         self._adopt(queue)
         return queue
 

@@ -9,13 +9,12 @@ queue; the service has them count at their own addresses as messages on disk do.
 from typing import Final
 
 from artemis_py.core.messages.message import Message
-from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.queues.page import Page
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.queues.reference import WAITING, Reference
 from artemis_py.core.queues.settlement import forget
 from artemis_py.core.routing.domain import Domain
-from artemis_py.core.settings.queue_config import QueueConfig
+from artemis_py.core.services.kept_messages import create_keeper
 from artemis_py.errors import StoreError
 
 PREPARED: Final = "$artemis.prepared"
@@ -136,20 +135,7 @@ class PreparedMessages:
         return found
 
     def _create(self) -> Queue:
-        domain = self._domain
-        if PREPARED not in domain.addresses:
-            domain.create_address(PREPARED, frozenset((RoutingType.ANYCAST,)), internal=True)
-        queue = domain.create_queue(
-            QueueConfig(
-                name=PREPARED,
-                address=PREPARED,
-                routing_type=RoutingType.ANYCAST,
-                internal=True,
-                max_consumers=0,
-                purge_on_no_consumers=False,
-                auto_delete=False,
-            )
-        )
+        queue = create_keeper(self._domain, PREPARED, PREPARED)
         self._adopt(queue)
         return queue
 

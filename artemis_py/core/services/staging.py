@@ -21,18 +21,17 @@ from typing import Final, Protocol
 
 from artemis_py.core.addresses.address import Address
 from artemis_py.core.messages.message import Message
-from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.names.syntax import is_unicode
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.routing.domain import Domain
 from artemis_py.core.runtime.access import Permission
 from artemis_py.core.runtime.background import Steps
 from artemis_py.core.services.epochs import DUE, EXPIRES, Epochs, WriterKey
+from artemis_py.core.services.kept_messages import create_keeper
 from artemis_py.core.services.stage_inlet import StageInlet
 from artemis_py.core.sessions.producer import Producer
 from artemis_py.core.sessions.session import Session
 from artemis_py.core.settings.address_settings import FullPolicy, PageFullPolicy
-from artemis_py.core.settings.queue_config import QueueConfig
 from artemis_py.errors import AddressFull, InvalidRequest, LimitExceeded, NoSuchAddress, NoSuchQueue
 
 STAGING_ADDRESS: Final = "$artemis.staging"
@@ -238,19 +237,7 @@ class Staging:
         if self._count >= self.max_stages:
             raise LimitExceeded(f"{self.max_stages} stages wait for their commit; abort what is not needed")
         domain = self._domain
-        if STAGING_ADDRESS not in domain.addresses:
-            domain.create_address(STAGING_ADDRESS, frozenset((RoutingType.ANYCAST,)), internal=True)
-        queue = domain.create_queue(
-            QueueConfig(
-                name=f"{STAGING_ADDRESS}.{domain.entropy.uuid()}",
-                address=STAGING_ADDRESS,
-                routing_type=RoutingType.ANYCAST,
-                internal=True,
-                max_consumers=0,
-                purge_on_no_consumers=False,
-                auto_delete=False,
-            )
-        )
+        queue = create_keeper(domain, f"{STAGING_ADDRESS}.{domain.entropy.uuid()}", STAGING_ADDRESS)
         queue.address.sets_aside = True
         # A commit routes what is still in memory without reading it; settings of addresses are about other queues.
         queue.address.account.set_limits(self.memory_bytes, -1)
