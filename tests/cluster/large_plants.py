@@ -52,7 +52,7 @@ class LostPiece(PlantedBulk):
         def _next_piece(self, reader: LargeReader) -> bytes | None:
             channel = self.channel
             assert channel is not None
-            begun: set[tuple[int, int]] = self._peer.mesh.__dict__.setdefault("begun", set())
+            begun: set[tuple[int, int]] = self._peer.mesh.__dict__.setdefault("pieces_begun", set())
             is_first = self._left == channel.claims[self._sent].message.large.size  # type: ignore[union-attr]
             is_again = (channel.id, self._sent) in begun
             if is_first:
