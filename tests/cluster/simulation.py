@@ -73,13 +73,13 @@ class Simulation:
             action()
         self.now = end
 
-    def run_until(self, condition: Callable[[], bool], limit_ms: float = 60_000) -> bool:
-        """Let time pass until the condition holds; false if it does not in time."""
+    def run_until(self, condition: Callable[[], bool], limit_ms: float = 60_000, step_ms: float = 50) -> bool:
+        """Let time pass until the condition holds, which is asked every `step_ms`; false if it does not in time."""
         end = self.now + limit_ms
         while not condition():
             if self.now >= end or self.ledger.violations:
                 return False
-            self.run_for(50)
+            self.run_for(step_ms)
         return True
 
     # -- the world ---------------------------------------------------------------------------------------------

@@ -122,7 +122,7 @@ def test_members_are_shown_with_what_is_in_doubt(sim: Simulation) -> None:
     sim.consume(b, "q", 100, settle_ms=60_000)
     sim.run_for(1_000)
     send_all(sim, a, "q", 50)
-    assert sim.run_until(lambda: a.mesh.channels.claimed_for(b.mesh.node_id) > 0)
+    assert sim.run_until(lambda: a.mesh.channels.claimed_for(b.mesh.node_id) > 0, step_ms=1)
     dead = b.mesh.node_id
     sim.crash(b, 1_000_000)
     sim.run_for(20_000)
@@ -141,7 +141,7 @@ def test_member_that_is_gone_for_good_is_forgotten(sim: Simulation) -> None:
     sim.consume(b, "q", 100, settle_ms=60_000)
     sim.run_for(1_000)
     send_all(sim, a, "q", 50)
-    assert sim.run_until(lambda: a.mesh.channels.claimed_for(b.mesh.node_id) > 0)
+    assert sim.run_until(lambda: a.mesh.channels.claimed_for(b.mesh.node_id) > 0, step_ms=1)
     dead = b.mesh.node_id
     sim.crash(b, 1_000_000)
     sim.run_for(20_000)

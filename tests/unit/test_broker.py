@@ -239,7 +239,8 @@ async def test_a_seed_repeats_what_chance_decides() -> None:
             recorder, consumer = attach(domain, make_queue(domain))
             send(domain, "q", "m")
             consumer.settle(recorder.take()[0], FAILED)
-            return broker.node_id, queue.name, (domain.dispatcher.next_deadline_ms() or 0) - domain.dispatcher.now_ms
+            dispatcher = domain.dispatcher
+            return broker.node_id, queue.name, (dispatcher.next_steady_ms() or 0) - dispatcher.steady_ms
 
     one, same, other, unseeded = await run(1), await run(1), await run(2), await run(None)
 
