@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from artemis_py.cluster.envelope import path_of
 from artemis_py.cluster.records import Demand
-from artemis_py.core.messages.message import Message
+from artemis_py.core.messages.message import Message, MessageFormat
 from artemis_py.core.queues.attaching import attach, detach
 from artemis_py.core.queues.consumer import Consumer, ConsumerOptions, Sink
 from artemis_py.core.queues.cursors.cursor import ScanBudget
@@ -39,6 +39,20 @@ MAX_WAITING: Final = 10_000
 """Messages of one taker that are remembered because they had to wait before they move again."""
 
 
+class TakerCursor(SelectiveCursor):
+    """The cursor of a taker: asks it without the detour over a filter, which is made for selectors and not compiled."""
+
+    def __init__(self, taker: "Taker") -> None:
+        super().__init__()
+        self._taker: Final = taker
+
+    def wants(self, consumer: Consumer, reference: Reference) -> bool:
+        """Tell whether the taker may have a message; as the filter of its consumer does."""
+        if reference.hidden_from is not None or consumer.queue.assignment is not None:
+            return super().wants(consumer, reference)
+        return self._taker.wants(reference)
+
+
 class Taker(Sink):
     """One peer that takes messages of one queue."""
 
@@ -52,7 +66,9 @@ class Taker(Sink):
         self._wanted: list[tuple[Filter | None, int]] = _parse(self.demand)
         """What the peer's consumers want (None: everything), and how far away they are."""
         self._formats: Final[frozenset[str]] = peer.formats
-        self._cursor: SelectiveCursor = SelectiveCursor()
+        self._readable: MessageFormat | None = None
+        """Format of the last message that was examined, if the peer can read it."""
+        self._cursor: Final[TakerCursor] = TakerCursor(self)
         self._waits: Final[dict[int, int]] = {}
         """Time at which a message may move again, by its sequence."""
         self._refused: Final[set[int]] = set()
@@ -171,22 +187,25 @@ class Taker(Sink):
     def _wants(self, source: Lookup) -> bool:
         """Tell whether the peer may have a message, and has a consumer for it."""
         if isinstance(source, Reference):
-            message = source.message
-            sequence = source.sequence
-            if sequence <= self._after or (self._below and sequence >= self._below):
-                return False
-        elif isinstance(source, Message):
-            message = source
-        else:
+            return self.wants(source)
+        return isinstance(source, Message) and self._may_have(source, source)
+
+    def _may_have(self, message: Message, source: Lookup) -> bool:
+        """Tell whether a message may leave, and the peer has a consumer for it."""
+        return (
+            self._can_move(message)
+            and self._distance(source) > 0
+            and not (self._unmatched_only and self.local.has_own_consumer_for(source))
+        )
+
+    def wants(self, source: Reference) -> bool:
+        """Tell whether the peer may have a message of this queue now."""
+        message = source.message
+        sequence = source.sequence
+        if sequence <= self._after or (self._below and sequence >= self._below):
             return False
-        if not self._can_move(message):
+        if not self._may_have(message, source):
             return False
-        if not self._distance(source):
-            return False
-        if self._unmatched_only and self.local.has_own_consumer_for(source):
-            return False
-        if not isinstance(source, Reference):
-            return True
         if message.large is not None and self._waits.get(source.sequence, 0) > self.local.queue.dispatcher.steady_ms:
             return False
         if message.extra is None:
@@ -198,7 +217,13 @@ class Taker(Sink):
         """Tell whether a message may leave this broker at all, and whether the peer can read it."""
         if message.has_group and not self._takes_groups and self.local.group_taker is not self.peer:
             return False
-        return (message.large is None or self.peer.has_bulk) and message.format.name in self._formats
+        if message.large is not None and not self.peer.has_bulk:
+            return False
+        if message.format is self._readable:
+            return True
+        is_readable = message.format.name in self._formats
+        self._readable = message.format if is_readable else None
+        return is_readable
 
     def has_consumer_for(self, reference: Reference) -> bool:
         """Tell whether the peer could have a message, if no delay kept it here."""
@@ -246,8 +271,10 @@ class Taker(Sink):
     def deliver(self, reference: Reference) -> None:
         """Claim a message for the peer."""
         self.remote.handed += 1
-        self._waits.pop(reference.sequence, None)
-        self._refused.discard(reference.sequence)
+        if self._waits:
+            self._waits.pop(reference.sequence, None)
+        if self._refused:
+            self._refused.discard(reference.sequence)
         peer = self.peer
         if reference.message.large is None and not peer.bulk.orders:
             peer.handover.claim(reference)

@@ -57,9 +57,13 @@ class SelectiveCursor(ListCursor):
             heappop(returned)
         return len(returned) > 0 or self.next(consumer, budget) is not None
 
+    def wants(self, consumer: "Consumer", reference: Reference) -> bool:
+        """Tell whether a message is allowed for the consumer, and what it selects."""
+        return wants(consumer, reference)
+
     def _may_take(self, consumer: "Consumer", reference: Reference) -> bool:
         """Tell whether the consumer may still take a message that returned: it may have an owner by now."""
-        return reference.state == WAITING and (consumer.queue.assignment is None or wants(consumer, reference))
+        return reference.state == WAITING and (consumer.queue.assignment is None or self.wants(consumer, reference))
 
     def _walk(
         self, backlog: "Backlog", consumer: "Consumer", priority: int, reach: int, budget: ScanBudget
@@ -74,7 +78,7 @@ class SelectiveCursor(ListCursor):
         left = budget.left
         while candidate is not None and left > 0 and candidate.sequence <= reach:
             left -= 1
-            if wants(consumer, candidate):
+            if self.wants(consumer, candidate):
                 found = candidate
                 break
             examined = candidate
@@ -103,7 +107,7 @@ class SelectiveCursor(ListCursor):
         credit = consumer.credit
         for reference in page.references:
             budget.left -= DISK_COST
-            if wants(consumer, reference):
+            if self.wants(consumer, reference):
                 backlog.fetch(tail, reference, page)
                 credit -= 1
                 if credit <= 0:
@@ -116,7 +120,7 @@ class SelectiveCursor(ListCursor):
         """Remember a message that returned behind the place, if the consumer wants it."""
         priority = consumer.queue.backlog.priority_of(reference)
         place = self.places[priority]
-        if place is not None and place.sequence > reference.sequence and wants(consumer, reference):
+        if place is not None and place.sequence > reference.sequence and self.wants(consumer, reference):
             heappush(self._returned, (PRIORITIES - 1 - priority, reference.sequence, reference))
 
     def reset(self) -> None:
