@@ -100,7 +100,7 @@ def test_a_command_keeps_running_until_it_is_interrupted(tmp_path: Path) -> None
         """In a terminal of its own:
 
 ~~~console
-$ echo up; trap 'echo gone > left; exit' INT; while true; do cat word 2>/dev/null && rm word; sleep 0.05; done
+$ trap 'echo gone > left; exit' INT; echo up; while true; do cat word 2>/dev/null && rm word; sleep 0.05; done
 up
 ~~~
 
