@@ -8,11 +8,14 @@ Time is that of the broker's loop, so a test moves it by hand. Chance comes from
 """
 
 import asyncio
+import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import Enum, auto
 from math import inf
 from typing import Final
+
+from aiohappyeyeballs import AddrInfoType, start_connection
 
 from artemis_py.logs import LogBrake, named_logger
 from artemis_py.transport.backoff import Backoff, RetryPolicy
@@ -114,14 +117,17 @@ class Connector:
         self._driver = driver
         try:
             async with asyncio.timeout(config.connect_timeout_ms / 1000):
-                transport, _ = await loop.create_connection(
-                    lambda: driver,
-                    config.host,
-                    config.port,
-                    ssl=self._tls,
-                    server_hostname=self._server_hostname(),
-                    local_addr=self._local_address(),
+                # Not by `create_connection` alone: that of uvloop tries one address after the other.
+                addresses = await loop.getaddrinfo(config.host, config.port, type=socket.SOCK_STREAM)
+                sock = await start_connection(
+                    addresses,
+                    local_addr_infos=await self._local_addresses(loop),
                     happy_eyeballs_delay=NEXT_ADDRESS_S,
+                    loop=loop,
+                )
+                set_buffers(sock, config.tcp_send_buffer_size, config.tcp_receive_buffer_size)
+                await loop.create_connection(
+                    lambda: driver, sock=sock, ssl=self._tls, server_hostname=self._server_hostname()
                 )
         except TimeoutError:
             self._failed(f"no answer within {config.connect_timeout_ms} ms")
@@ -133,9 +139,6 @@ class Connector:
             self._failed(str(error))
         else:
             self._attempt = None
-            sock = transport.get_extra_info("socket")
-            if sock is not None:
-                set_buffers(sock, config.tcp_send_buffer_size, config.tcp_receive_buffer_size)
             if self.state is ConnectorState.DIALLING:
                 self.state = ConnectorState.LOGGING_IN
 
@@ -145,11 +148,15 @@ class Connector:
             return None
         return tls.sni_host or self._context.config.host
 
-    def _local_address(self) -> tuple[str, int] | None:
+    async def _local_addresses(self, loop: asyncio.AbstractEventLoop) -> Sequence[AddrInfoType] | None:
+        """Return what the socket is bound to before it connects; None leaves that to the system."""
         config = self._context.config
         if config.local_address is None and not config.local_port:
             return None
-        return config.local_address or "", config.local_port
+        # Without an address of its own, any of this machine (AI_PASSIVE) and not only the loopback.
+        return await loop.getaddrinfo(
+            config.local_address, config.local_port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
 
     def _opened(self) -> None:
         """Note that both sides are logged in (called by the driver)."""

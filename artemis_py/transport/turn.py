@@ -77,9 +77,6 @@ class Cancellable(Protocol):
     def cancel(self) -> None:
         """Cancel the call."""
 
-    def when(self) -> float:
-        """Return the loop's time of the call."""
-
 
 class Scheduler(Protocol):
     """The part of the event loop that a turn needs."""
@@ -129,6 +126,8 @@ class Turn:
         """Connections with received input that is not processed yet."""
         self._deadlines = Deadlines()
         self._timer: Cancellable | None = None
+        self._timer_at = 0.0
+        """When the timer goes off, in the loop's time. Handles of uvloop do not know it if the time has passed."""
         self._core_rests_until = 0.0
         self._is_stopped = False
         self._brake = LogBrake(LOGGER)
@@ -237,10 +236,11 @@ class Turn:
     def _arm(self, when: float) -> None:
         """Set the timer to `when`, unless it goes off earlier."""
         if self._timer is not None:
-            if self._timer.when() <= when:
+            if self._timer_at <= when:
                 return
             self._timer.cancel()
         if not self._is_stopped:
+            self._timer_at = when
             self._timer = self._loop.call_at(when, self._on_timer)
 
     def _on_timer(self) -> None:

@@ -140,6 +140,12 @@ async def test_a_broker_is_cut_off_and_returns() -> None:
         assert words(site.heard[1]) == ["opened"]
 
 
+def test_a_broker_is_cut_off_and_returns_in_another_event_loop() -> None:
+    """That of uvloop does not try addresses at the same time, and its timers do not tell when they go off."""
+    with asyncio.Runner(loop_factory=pytest.importorskip("uvloop").new_event_loop) as runner:
+        runner.run(test_a_broker_is_cut_off_and_returns())
+
+
 async def test_a_broker_is_dialled_until_it_is_there() -> None:
     """Brokers are started in any order."""
     async with brokers() as site:
