@@ -15,6 +15,7 @@ from attrs import evolve
 from artemis_py.broker import Broker
 from artemis_py.cli.check import examine
 from artemis_py.cli.errors import Failed, Misconfigured
+from artemis_py.cli.event_loop import EVENT_LOOPS, event_loop_factory
 from artemis_py.cli.instance import configuration_file
 from artemis_py.cli.serving import serve
 from artemis_py.config import BrokerConfig, load, load_default
@@ -40,7 +41,14 @@ LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
     type=click.Path(dir_okay=False, path_type=Path),
     help="When ready, write the ports of the acceptors to this file, one per line.",
 )
-def run(folder: Path | None, log_level: str, port_file: Path | None) -> None:
+@click.option(
+    "--event-loop",
+    type=click.Choice(EVENT_LOOPS),
+    default="asyncio",
+    show_default=True,
+    help="The event loop to run in; uvloop is the extra of that name.",
+)
+def run(folder: Path | None, log_level: str, port_file: Path | None, event_loop: str) -> None:
     """Start the broker of the instance in DIR; without DIR, one with the shipped configuration.
 
     Without DIR it keeps its messages in the folder data below the current one.
@@ -63,7 +71,8 @@ def run(folder: Path | None, log_level: str, port_file: Path | None) -> None:
         return load(configuration_file(folder))
 
     try:
-        asyncio.run(serve(source, ready))
+        with asyncio.Runner(loop_factory=event_loop_factory(event_loop)) as runner:
+            runner.run(serve(source, ready))
     except ConfigError as error:
         # A start ends at the first part that cannot be used; whoever mends the file wants to know of the others.
         others = [] if folder is None else examine(configuration_file(folder)).problems

@@ -72,6 +72,17 @@ def test_an_instance_runs_serves_and_stops_in_good_order(tmp_path: Path) -> None
     assert (sent.code, process.returncode) == (0, 0)
 
 
+def test_a_broker_runs_in_another_event_loop(tmp_path: Path) -> None:
+    """It stores, delivers and stops as in asyncio's own."""
+    arguments = ("--event-loop", "uvloop", str(created(tmp_path / "i")))
+    with started(*arguments, folder=tmp_path, signal_number=signal.SIGTERM) as process:
+        login = ("--url", f"amqp://127.0.0.1:{read_ports(process)[0][1]}", "--user", "u", "--password", "p")
+        sent = run_command("producer", "--message", "first", *login)
+        taken = run_command("consumer", "--message-count", "1", *login)
+
+    assert (sent.code, taken.lines, process.returncode) == (0, ["first"], 0)
+
+
 @pytest.mark.each_build
 def test_durable_messages_are_there_after_a_restart(tmp_path: Path) -> None:
     folder = created(tmp_path / "i")
