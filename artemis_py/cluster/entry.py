@@ -32,6 +32,11 @@ def check_peer(mesh: "Mesh", hello: Hello) -> None:
     if current is not None and current.hello is not None:
         if hello.incarnation == current.hello.incarnation and hello.run != current.hello.run:
             raise PeerRefused(f"another broker has the node id {hello.node_id}: the data folder was copied")
+    if known is not None and known.run and hello.run_of(known.incarnation) not in (None, known.run):
+        raise PeerRefused(
+            f"broker '{hello.node_name}' has been started {hello.incarnation} times, but start {known.incarnation} is "
+            "known to be another one than its store has: its store was restored or copied"
+        )
 
 
 def check_age(peer: "Peer", settled: int) -> None:

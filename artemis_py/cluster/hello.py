@@ -53,6 +53,8 @@ class Hello:
     """Number of its starts; it grows with each."""
     run: int
     """A random number of this run: two brokers with the same id and incarnation have copies of one store."""
+    runs: tuple[int, ...] = ()
+    """Those of the runs before it, the last one first, as far as they are kept (`starts`)."""
     connection: int
     """Number of this connection among all that it has made or accepted in this run."""
     now_ms: int
@@ -70,6 +72,12 @@ class Hello:
     version: int = VERSION
     """Version of the mesh that it speaks."""
 
+    def run_of(self, incarnation: int) -> int | None:
+        """Return the random number of an earlier start, or of this one; None if it is not told."""
+        told = (self.run, *self.runs)
+        index = self.incarnation - incarnation
+        return told[index] if 0 <= index < len(told) else None
+
     def as_map(self) -> dict[str, object]:
         """Return what goes over the wire."""
         return {
@@ -80,6 +88,7 @@ class Hello:
             "node-name": self.node_name,
             "incarnation": self.incarnation,
             "run": self.run,
+            "runs": list(self.runs),
             "connection": self.connection,
             "now-ms": self.now_ms,
             "load-balancing": self.load_balancing,
@@ -106,6 +115,7 @@ def read_hello(said: Mapping[str, object]) -> Hello:
         node_name=_text(said, "node-name"),
         incarnation=_number(said, "incarnation"),
         run=_number(said, "run"),
+        runs=_numbers(said, "runs"),
         connection=_number(said, "connection"),
         now_ms=_number(said, "now-ms"),
         load_balancing=_text(said, "load-balancing"),
@@ -123,6 +133,13 @@ def _number(said: Mapping[str, object], name: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         raise PeerRefused(f"the other broker's hello has no number '{name}'")
     return int(value)
+
+
+def _numbers(said: Mapping[str, object], name: str) -> tuple[int, ...]:
+    value = said.get(name, [])
+    if not isinstance(value, (list, tuple)) or len(value) > MAX_NAME_CHARS:
+        raise PeerRefused(f"the other broker's hello has no list '{name}'")
+    return tuple([each for each in value if isinstance(each, int)])
 
 
 def _text(said: Mapping[str, object], name: str) -> str:

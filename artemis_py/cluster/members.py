@@ -1,12 +1,14 @@
 """The members of a mesh: nodes that this one is connected to, was connected to, or has heard of from others.
 
     records   mesh-members, id of the node   ->   JSON: name, URLs, number of its starts
+              mesh-runs, id of the node      ->   u64 number of its starts, u64 random number of the last one
 
 A member leaves only by command (`forget`).
 """
 
 import json
 from collections.abc import Callable
+from struct import Struct
 from typing import Final
 
 from attrs import evolve, frozen
@@ -18,8 +20,13 @@ from artemis_py.errors import InvalidRequest
 MEMBERS: Final = "mesh-members"
 """Space of the records of members."""
 
+RUNS: Final = "mesh-runs"
+"""Space of the records of their last starts; earlier builds would not know a member with one value more."""
+
 MAX_MEMBERS: Final = 1000
 """Members that are remembered: a mesh has a hundred at most."""
+
+_RUN: Final = Struct(">QQ")
 
 
 @frozen
@@ -31,6 +38,8 @@ class KnownMember:
     urls: tuple[str, ...]
     incarnation: int
     """Number of its starts, as it said itself; 0 if only others have named it."""
+    run: int = 0
+    """Random number of that start (`starts`); 0 if it is not known."""
 
     @property
     def record(self) -> Member:
@@ -62,6 +71,11 @@ class Members:
                 # It tells who it is when it is back.
                 continue
             self._members[known.node_id] = known
+        for key, value in self._storage.load_records(RUNS):
+            member = self._members.get(key.decode(errors="replace"))
+            # A build that does not keep it may have met the node since.
+            if member is not None and len(value) == _RUN.size and _RUN.unpack(value)[0] == member.incarnation:
+                self._members[member.node_id] = evolve(member, run=_RUN.unpack(value)[1])
 
     def values(self) -> list[KnownMember]:
         """Return all members."""
@@ -86,7 +100,7 @@ class Members:
 
     def accept(self, member: KnownMember) -> None:
         """Let a member come back whose store is older than it was, by the word of an operator."""
-        self.remember(evolve(member, incarnation=0))
+        self.remember(evolve(member, incarnation=0, run=0))
 
     def learn(self, member: Member) -> None:
         """Note a member that a peer knows; what it says of itself counts more."""
@@ -102,6 +116,7 @@ class Members:
         self._members[member.node_id] = member
         value = json.dumps([member.name, list(member.urls), member.incarnation]).encode()
         self._storage.save_record(MEMBERS, member.node_id.encode(), value)
+        self._storage.save_record(RUNS, member.node_id.encode(), _RUN.pack(member.incarnation, member.run))
         if known is None:
             self.on_new(member)
         self.on_member(member)
@@ -110,6 +125,7 @@ class Members:
         """Forget a member."""
         del self._members[member.node_id]
         self._storage.save_record(MEMBERS, member.node_id.encode(), None)
+        self._storage.save_record(RUNS, member.node_id.encode(), None)
 
 
 def _ignore(member: KnownMember) -> None:

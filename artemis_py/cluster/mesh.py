@@ -6,7 +6,6 @@ each exactly once (docs/mesh.md). This module combines the parts and has no stat
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from struct import Struct
 from typing import Final
 from uuid import UUID
 
@@ -37,6 +36,7 @@ from artemis_py.cluster.records import SharedInstance
 from artemis_py.cluster.remote_queue import RemoteQueue
 from artemis_py.cluster.retained_topics import RetainedTopics
 from artemis_py.cluster.shells import Shells
+from artemis_py.cluster.starts import load_starts, save_start
 from artemis_py.cluster.strict import StoreAndForward
 from artemis_py.cluster.temporaries import Temporaries
 from artemis_py.core.messages.message import Message, MessageFormat
@@ -47,18 +47,12 @@ from artemis_py.core.routing.domain import Domain
 from artemis_py.core.runtime.carrier import PeerRefused
 from artemis_py.core.settings.cluster_config import ClusterConfig, LoadBalancing
 
-NODE: Final = "mesh-node"
-INCARNATION: Final = b"incarnation"
-"""Space and key of the record that counts the starts of this broker."""
-
 PASSES: Final = 3
 """Times that changed queues are looked at in one iteration, because looking at one may change another."""
 LOOKS: Final = 1000
 """Queues that are looked at in one iteration: some 10 ms. After a start, or if a peer is lost, there may be many."""
 MAX_REPORTED: Final = 1000
 """Addresses and reasons that are remembered, so that each is reported once."""
-
-_NUMBER: Final = Struct(">Q")
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -118,6 +112,8 @@ class Mesh(TurnListener):
         """Whether this run is in the store, so that no other run will ever be taken for it."""
         self.run: Final = self.random_number()
         """A random number of this run."""
+        self.runs: tuple[int, ...] = ()
+        """Those of the runs before it, the last one first."""
         self.connections: int = 0
         """Number of the last connection that was begun."""
         self._marked: dict[Peer, None] = {}
@@ -146,8 +142,8 @@ class Mesh(TurnListener):
         self.members.load()
         self.departures.load()
         self.forwards()
-        last = dict(self.storage.load_records(NODE)).get(INCARNATION, b"")
-        self.incarnation = (_NUMBER.unpack(last)[0] if len(last) == _NUMBER.size else 0) + 1
+        starts, self.runs = load_starts(self.storage)
+        self.incarnation = starts + 1
         self.domain.companions.append(QueueNews(self))
         self.domain.undeliverable.node_name = self.node_name
         self.temporaries.install()
@@ -163,7 +159,7 @@ class Mesh(TurnListener):
 
     def start(self, on_ready: Callable[[], None]) -> None:
         """Begin; connections are allowed from when `on_ready` is called, because this run is in the store then."""
-        self.storage.save_record(NODE, INCARNATION, _NUMBER.pack(self.incarnation))
+        save_start(self.storage, self.incarnation, (self.run, *self.runs))
         self.storage.when_durable(lambda: self._begin(on_ready))
 
     def _begin(self, on_ready: Callable[[], None]) -> None:
@@ -238,6 +234,7 @@ class Mesh(TurnListener):
             node_name=self.node_name,
             incarnation=self.incarnation,
             run=self.run,
+            runs=self.runs,
             connection=self.connections,
             now_ms=self.now_ms,
             load_balancing=self.config.load_balancing.value,
@@ -262,7 +259,7 @@ class Mesh(TurnListener):
             current.close("another connection to this broker is newer", is_duplicate=True)
         self.departures.admitted(hello.node_id)
         peer.visit.clock_difference_ms = hello.now_ms - self.now_ms
-        self.members.remember(KnownMember(hello.node_id, hello.node_name, hello.urls, hello.incarnation))
+        self.members.remember(KnownMember(hello.node_id, hello.node_name, hello.urls, hello.incarnation, hello.run))
         self.peers[hello.node_id] = peer
 
     def peer_up(self, peer: Peer) -> None:

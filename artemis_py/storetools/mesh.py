@@ -12,16 +12,18 @@ from artemis_py.cluster.claims import CHANNELS, CLAIMS, read_claims
 from artemis_py.cluster.departures import FORGOTTEN
 from artemis_py.cluster.elsewhere import INTEREST
 from artemis_py.cluster.marks import MARKS
-from artemis_py.cluster.members import MEMBERS
-from artemis_py.cluster.mesh import NODE
+from artemis_py.cluster.members import MEMBERS, RUNS
 from artemis_py.cluster.registers import REGISTERS
 from artemis_py.cluster.shells import SHELLS, TOMBSTONES
+from artemis_py.cluster.starts import NODE
 from artemis_py.core.queues.reference import PRIORITIES
 from artemis_py.errors import DamagedValue
 from artemis_py.store import schema
 from artemis_py.storetools.snapshot import Snapshot
 
-SPACES: Final = frozenset((NODE, MEMBERS, CHANNELS, CLAIMS, MARKS, FORGOTTEN, INTEREST, SHELLS, TOMBSTONES, REGISTERS))
+SPACES: Final = frozenset(
+    (NODE, MEMBERS, RUNS, CHANNELS, CLAIMS, MARKS, FORGOTTEN, INTEREST, SHELLS, TOMBSTONES, REGISTERS)
+)
 """Spaces of records that belong to the broker that wrote them."""
 
 

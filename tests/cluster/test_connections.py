@@ -330,6 +330,7 @@ def test_unlimited_grant_takes_no_more_than_there_is_room_for(sim: Simulation) -
         ({"min-version": 99}, "upgrade this broker"),
         ({"node-id": 5}, "node-id"),
         ({"incarnation": -1}, "incarnation"),
+        ({"runs": 5}, "runs"),
         ({"urls": "x"}, "urls"),
         ({"node-name": "x" * 2_000}, "node-name"),
     ],

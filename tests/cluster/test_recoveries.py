@@ -1,11 +1,16 @@
 """What a mesh does after a fault: cases of the recovery table (C45) that have no test elsewhere."""
 
 import shutil
+from pathlib import Path
 
 import pytest
 
+from artemis_py.cluster.members import RUNS as MET
+from artemis_py.cluster.starts import KEPT_RUNS, NODE, RUNS
 from artemis_py.core.settings.address_settings import AddressSettings
 from artemis_py.core.settings.cluster_config import LoadBalancing
+from tests.cluster.keyed import Keyed
+from tests.cluster.node import Node
 from tests.cluster.simulation import Simulation
 from tests.cluster.test_handover import is_done, meshed, send_all
 
@@ -121,6 +126,145 @@ def test_an_origin_from_a_backup_is_noticed_and_goes_on_when_it_is_accepted(sim:
     assert sorted(consumer.bodies[15:]) == sorted(kept + again)
     assert not channels & {channel for channel, _ in b.mesh.marks.of(a.mesh.node_id)}
     assert sim.table_faults() == []
+
+
+def start_again(sim: Simulation, node: Node, *, times: int = 1) -> None:
+    """End a node and start it at once, so that each start is in its store."""
+    for _ in range(times):
+        node.crash(False)
+        node.start()
+        assert sim.run_until(lambda: node.mesh.is_ready)
+
+
+def back_up(node: Node) -> Path:
+    """A copy of the store of a node, which is started again after that."""
+    node.crash(False)
+    backup = node.folder.with_name("backup")
+    shutil.copytree(node.folder, backup)
+    node.start()
+    return backup
+
+
+def restore(node: Node, backup: Path) -> None:
+    """Put a copy in the place of the store of a node that has ended, and start it."""
+    node.crash(False)
+    shutil.rmtree(node.folder)
+    shutil.copytree(backup, node.folder)
+    node.start()
+
+
+def was_noticed(node: Node) -> bool:
+    """Whether a node has refused another one because of its store."""
+    return any("its store was restored or copied" in text for text in node.refusals)
+
+
+@pytest.mark.parametrize("more", [0, 1, 5])
+def test_a_store_from_a_backup_is_noticed_whatever_the_number_of_its_starts(sim: Simulation, more: int) -> None:
+    """R9: it has been started as often as the lost one, or more often since; its starts are other ones."""
+    a, b = meshed(sim, 2)
+    backup = back_up(a)
+    assert sim.run_until(sim.is_meshed)
+    starts = a.mesh.incarnation
+    restore(a, backup)
+    assert a.mesh.incarnation == starts
+    start_again(sim, a, times=more)
+    sim.run_for(10_000)
+    assert was_noticed(b)
+    assert not b.mesh.peers
+    b.crash(False)
+    b.start()
+    sim.run_for(10_000)
+    assert not b.mesh.peers
+
+    b.run(b.generation, lambda: b.mesh.members.accept(b.mesh.members.find("A")))
+    assert sim.run_until(sim.is_meshed, 120_000)
+    b.refusals.clear()
+    for node in (b, a):
+        start_again(sim, node)
+        assert sim.run_until(sim.is_meshed, 120_000)
+    assert not was_noticed(b)
+
+
+@pytest.mark.parametrize("times", [3, KEPT_RUNS, KEPT_RUNS + 5])
+def test_a_broker_that_was_away_for_many_starts_of_another_one_takes_it_back(sim: Simulation, times: int) -> None:
+    """Each start is a later one of the same store; of more than are kept nothing is known."""
+    a, b = meshed(sim, 2)
+    b.crash(False)
+    start_again(sim, a, times=times)
+    b.start()
+
+    assert sim.run_until(sim.is_meshed)
+    assert not was_noticed(b)
+
+
+def test_a_build_that_keeps_no_runs_may_come_between(sim: Simulation) -> None:
+    """At either side: what is stored is of another start than the last one then, and is not used."""
+    a, b = meshed(sim, 2)
+    for node in (a, b):
+        start_again(sim, node)
+    assert sim.run_until(sim.is_meshed)
+    old = {node: (dict(node.store.load_records(NODE))[RUNS], node.store.load_records(MET)) for node in (a, b)}
+    for node in (a, b):
+        start_again(sim, node)
+    assert sim.run_until(sim.is_meshed)
+    for node, (runs, met) in old.items():
+        node.store.save_record(NODE, RUNS, runs)
+        for id, start in met:
+            node.store.save_record(MET, id, start)
+    sim.run_for(2_000)
+    for node in (a, b):
+        start_again(sim, node)
+        assert node.mesh.runs == ()
+
+    assert sim.run_until(sim.is_meshed)
+    assert not was_noticed(a)
+    assert not was_noticed(b)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_restored_store_is_noticed_by_those_that_met_it_later_and_by_no_other(seed: int, folder: Path) -> None:
+    """R9 in random histories: crashes before and after a start is stored, nodes that are away, partitions."""
+    keyed = Keyed(seed)
+    sim = Simulation(seed, folder)
+    nodes = sim.add_nodes(4)
+    a, *others = nodes
+    starts: set[int] = set()
+    """Those of A since the backup."""
+
+    def live(part: str) -> None:
+        for index in range(keyed.between(3, 12, part)):
+            node = keyed.choice([a, a, *others], part, "node", index)
+            ms = keyed.choice([1, 300, 3_000, 10_000], part, "ms", index)
+            if keyed.chance(0.7, part, "crash", index):
+                sim.crash(node, ms, lands=keyed.chance(0.5, part, "lands", index))
+            else:
+                sim.partition(node, keyed.choice([each for each in nodes if each is not node], part, "to", index), ms)
+            sim.run_for(keyed.between(0, 5_000, part, "pause", index))
+            starts.add(a.mesh.run)
+        assert sim.run_until(lambda: all(node.is_running for node in nodes), 60_000)
+        starts.add(a.mesh.run)
+
+    live("before")
+    sim.heal()
+    assert sim.run_until(sim.is_meshed, 120_000)
+    backup = back_up(a)
+    starts = {a.mesh.run}
+    if keyed.chance(0.5, "some are away"):
+        for node in others[keyed.between(0, 2, "away") :]:
+            sim.partition(a, node, 40_000)
+    live("after")
+    met = {node: node.mesh.members.find("A").run in starts for node in others}
+    restore(a, backup)
+    sim.ledger.crashes += 1
+    for index in range(keyed.between(0, KEPT_RUNS // 2, "starts")):
+        sim.crash(a, 1, lands=keyed.chance(0.5, "lands", index))
+        sim.run_for(keyed.between(2, 1_000, "start", index))
+    sim.heal()
+    sim.run_for(120_000)
+    noticed = {node: a.mesh.node_id not in node.mesh.peers for node in others}
+    sim.close()
+
+    assert noticed == met
 
 
 def test_an_origin_whose_store_fails_hands_nothing_over(sim: Simulation) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from artemis_py.cluster.claims import CHANNELS, CLAIMS
 from artemis_py.cluster.marks import MARKS
-from artemis_py.cluster.mesh import INCARNATION, NODE
+from artemis_py.cluster.starts import INCARNATION, NODE
 from artemis_py.core.messages.builtin_format import PLAIN_FORMAT
 from artemis_py.store import schema
 from artemis_py.storetools.check import check_folder
