@@ -33,7 +33,8 @@ def fill_for(sim: Simulation, node: Node, ms: int) -> None:
 
 
 def left_behind(sim: Simulation) -> list[str]:
-    """Files of bodies that no message needs."""
+    """Files of bodies that no message needs, when all disks had time to delete what has just been consumed."""
+    sim.run_until(lambda: not any(map(files_of, sim.nodes)), 10_000)
     return [
         f"{node.name} has files left: {[path.name for path in found]}"
         for node in sim.nodes

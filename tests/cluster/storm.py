@@ -226,6 +226,19 @@ class Storm:
             faults.append(f"{sim.in_flight()} claims are left")
         return faults + sim.table_faults()
 
+    def come_to_rest(self) -> None:
+        """Wait until nothing was on its way for 4 s: in a chain, a copy is not while a node in between stores it."""
+        sim = self.simulation
+        moved_ms = sim.now
+
+        def is_at_rest() -> bool:
+            nonlocal moved_ms
+            if sim.in_flight():
+                moved_ms = sim.now
+            return sim.now >= moved_ms + 4_000
+
+        sim.run_until(is_at_rest, 120_000)
+
 
 def shrink(seed: int, folder: Path, maker: MeshMaker = make_mesh, attempts: int = 1_000) -> list[Step]:
     """Return few steps with which a seed still fails: halves, quarters and so on are left out (ddmin)."""

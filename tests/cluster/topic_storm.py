@@ -117,7 +117,7 @@ class TopicStorm(Storm):
         # Nothing is missing before it is acknowledged, which takes a slow disk a while.
         sim.run_for(5_000)
         sim.run_until(lambda: not sim.ledger.missing() and not sim.in_flight(), 120_000)
-        sim.run_for(4_000)
+        self.come_to_rest()
         faults = list(sim.ledger.violations)
         if lost := sim.ledger.missing():
             faults.append(f"lost: {lost[:5]} and {len(lost)} in all")
