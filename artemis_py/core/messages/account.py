@@ -66,6 +66,17 @@ class MessageAccount:
         if account.is_full:
             account.update()
 
+    def discharge_references(self, count: int) -> None:
+        """Undo `charge_reference` so many times."""
+        account = self.account
+        account.size_bytes -= REFERENCE_BYTES * count
+        if account.is_full:
+            account.update()
+        account = self.broker_account
+        account.size_bytes -= REFERENCE_BYTES * count
+        if account.is_full:
+            account.update()
+
     def take_over(self, message: "Message") -> None:
         """Count a message that is already held here, and no longer at the address that it was routed through before."""
         origin = message.origin

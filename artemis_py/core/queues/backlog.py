@@ -39,7 +39,6 @@ class Backlog:
         "_lists",
         "_mask",
         "_queue",
-        "_unlisted",
         "_window_bytes",
         "_window_messages",
         "cold_count",
@@ -49,6 +48,7 @@ class Backlog:
         "emptied",
         "memory_bytes",
         "tails",
+        "unlisted",
     )
 
     def __init__(self, queue: "Queue", dispatcher: Dispatcher) -> None:
@@ -59,7 +59,7 @@ class Backlog:
         self.dispatcher: Dispatcher = dispatcher
         self._lists: Final[list[ReferenceList]] = [ReferenceList() for _ in range(PRIORITIES)]
         self._mask: int = 0
-        self._unlisted: Unlisted | None = None
+        self.unlisted: Unlisted | None = None
         """The newest messages, if they have no references yet; made when first needed."""
         self.tails: Final[list[Tail | None]] = [None] * PRIORITIES
         self.cold_mask: int = 0
@@ -119,7 +119,7 @@ class Backlog:
 
     def append(self, reference: Reference, is_stored: bool) -> None:
         """Add the newest reference. If it becomes COLD, and `is_stored`, the caller must put it into the storage."""
-        if self._unlisted is not None:
+        if self.unlisted is not None:
             self._list_all()
         message = reference.message
         origin = message.origin
@@ -224,9 +224,9 @@ class Backlog:
             or account.size_bytes >= account.tight_bytes
         ):
             return False
-        if self._unlisted is None:
-            self._unlisted = Unlisted()
-        self._unlisted.add(message, sequence)
+        if self.unlisted is None:
+            self.unlisted = Unlisted()
+        self.unlisted.add(message, sequence)
         self.count += 1
         self.memory_bytes += message.size
         return True
@@ -234,20 +234,30 @@ class Backlog:
     @property
     def is_unlisted(self) -> bool:
         """Whether messages wait, and all of them without references."""
-        return self._unlisted is not None and self._unlisted.count > 0 and self._mask == 0
+        return self.unlisted is not None and self.unlisted.count > 0 and self._mask == 0
 
     def take_unlisted(self) -> Reference:
         """Remove the first message that has no reference, and return one; `is_unlisted` must be true."""
-        assert self._unlisted is not None
-        reference = self._unlisted.take(self._queue)
+        assert self.unlisted is not None
+        reference = self.unlisted.take(self._queue)
         self.count -= 1
         self.memory_bytes -= reference.message.size
         return reference
 
+    def remove_unlisted(self, messages: list[Message]) -> int:
+        """Remove the first messages that have no references, which are these; return their size in bytes."""
+        assert self.unlisted is not None
+        count = len(messages)
+        size_bytes = self.memory_bytes if count == self.count else sum([message.size for message in messages])
+        self.unlisted.remove(count)
+        self.count -= count
+        self.memory_bytes -= size_bytes
+        return size_bytes
+
     def _list_all(self) -> None:
         """Make references to the messages that have none."""
-        if self._unlisted is not None and self._unlisted.count > 0:
-            for reference in self._unlisted.take_all(self._queue):
+        if self.unlisted is not None and self.unlisted.count > 0:
+            for reference in self.unlisted.take_all(self._queue):
                 self._lists[DEFAULT_PRIORITY].append(reference)
             self._mask |= 1 << DEFAULT_PRIORITY
 
@@ -283,7 +293,7 @@ class Backlog:
 
     def first(self) -> Reference | None:
         """Return the next message in memory; None if there is none. What is on disk may come before it."""
-        if self._unlisted is not None:
+        if self.unlisted is not None:
             self._list_all()
         mask = self._mask
         return self._lists[mask.bit_length() - 1].head if mask else None

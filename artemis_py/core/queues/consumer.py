@@ -70,6 +70,17 @@ class PassingSink(Sink):
         """
         raise NotImplementedError
 
+    def run_room(self, most: int) -> int:
+        """Return how many messages it could take in a run now (`run`), at most so many; 0: it takes them one by one."""
+        return 0
+
+    def deliver_run(self, messages: list[Message], first: int) -> int:
+        """Write the first of these messages, and add them to a run of the consumer; return how many, perhaps none.
+
+        They are no more than `run_room` said, `first` is the sequence of the first one, and the list never changes.
+        """
+        raise NotImplementedError
+
 
 class ConsumerOptions:
     """Options of a consumer when it attaches."""

@@ -100,6 +100,9 @@ class Dispatch(Dispatchable):
     def change_assignment(self, assignment: "Assignment | None") -> None:
         """Use another assignment rule, or none, and give consumers the cursors that it needs."""
         queue = self._queue
+        for consumer in queue.consumers:
+            # The rule is to be asked about each delivery.
+            consumer.outstanding.unfold()
         if queue.assignment is not None:
             queue.assignment.ended(queue)
         queue.assignment = assignment
@@ -263,6 +266,11 @@ class Dispatch(Dispatchable):
         dispatcher = self._dispatcher
         backlog = queue.backlog
         free_bytes = dispatcher.free_unsettled_bytes
+        if consumer.cursor is None and queue.assignment is None and not dispatcher.account.is_tight:
+            count = -1
+            while delivered < budget and count != 0:
+                count = self._deliver_run(consumer, budget - delivered)
+                delivered += count
         while (
             backlog.is_unlisted
             and consumer.cursor is None
@@ -278,6 +286,28 @@ class Dispatch(Dispatchable):
             consumer.credit -= 1
             self._deliver(consumer, backlog.take_unlisted())
         return delivered
+
+    def _deliver_run(self, consumer: Consumer, most: int) -> int:
+        """Deliver the first of the messages that have no references as a run, if the sink takes one; return how many.
+
+        While memory is not tight, what the consumer has unsettled is no reason to stop (`Dispatcher.holds_back`).
+        """
+        sink = consumer.passing
+        if sink is None or consumer.presettled or consumer.blocked or consumer.is_closed or consumer.credit < most:
+            return 0
+        queue = self._queue
+        backlog = queue.backlog
+        unlisted = backlog.unlisted
+        room = sink.run_room(min(most, backlog.count))
+        if room <= 0 or unlisted is None:
+            return 0
+        messages, first = unlisted.first(room)
+        count = sink.deliver_run(messages, first)
+        if count > 0:
+            consumer.credit -= count
+            queue.delivering_count += count
+            consumer.unsettled_bytes += backlog.remove_unlisted(messages if count == room else messages[:count])
+        return count
 
     def _ask(self, consumer: Consumer, cursor: Cursor, assignment: "Assignment | None") -> Reference | None:
         """Return what a cursor chooses; the visit may have to end (`_is_cut`), or the consumer to leave its ring.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from artemis_py.core.messages.message import Message
 
 if TYPE_CHECKING:
+    from artemis_py.core.messages.account import MessageAccount
     from artemis_py.core.queues.consumer import Consumer
     from artemis_py.core.queues.cursors.list_cursor import ListCursor
     from artemis_py.core.queues.outstanding import Outstanding
@@ -50,6 +51,29 @@ def unhold(message: Message) -> None:
             message.large.release()
     elif origin is not None:
         origin.discharge_reference()
+
+
+def unhold_all(messages: list[Message], start: int, stop: int) -> int:
+    """Undo one `hold` of each message in `messages[start:stop]`; return their size in bytes."""
+    size_bytes = 0
+    origin: MessageAccount | None = None
+    references = 0
+    for index in range(start, stop):
+        message = messages[index]
+        size_bytes += message.size
+        if message.references > 1 and message.origin is origin:
+            # Nearly always: the copy of another subscriber is still under way.
+            message.references -= 1
+            references += 1
+            continue
+        if references and origin is not None:
+            origin.discharge_references(references)
+        references = 0
+        origin = message.origin
+        unhold(message)
+    if references and origin is not None:
+        origin.discharge_references(references)
+    return size_bytes
 
 
 class Reference:

@@ -7,7 +7,7 @@ memory beside the one before it, which the same client is about to acknowledge a
 Whatever else looks at the queue finds a reference for each message: the backlog makes them before it shows its lists.
 """
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from artemis_py.core.messages.message import Message
 from artemis_py.core.queues.reference import Reference
@@ -52,14 +52,36 @@ class Unlisted:
         self.count -= 1
         if self.count == 0:
             self._messages = []
-            taken = 0
-        elif taken >= _LEAST_PLACES and 2 * taken >= len(messages):
+            self._taken = 0
+        else:
+            self._trim(taken)
+        return reference
+
+    def first(self, count: int) -> tuple[list[Message], int]:
+        """Return the first `count` messages, which stay, and the sequence of the first one."""
+        taken = self._taken
+        return cast(list[Message], self._messages[taken : taken + count]), self._first + taken
+
+    def remove(self, count: int) -> None:
+        """Remove the first `count` messages."""
+        messages = self._messages
+        self.count -= count
+        if self.count == 0:
+            self._messages = []
+            self._taken = 0
+            return
+        taken = self._taken
+        messages[taken : taken + count] = [None] * count
+        self._trim(taken + count)
+
+    def _trim(self, taken: int) -> None:
+        """Note that so many places are used up, and remove them if they are half of all."""
+        if taken >= _LEAST_PLACES and 2 * taken >= len(self._messages):
             # No more are moved than were taken since the last time.
             self._first += taken
-            del messages[:taken]
+            del self._messages[:taken]
             taken = 0
         self._taken = taken
-        return reference
 
     def take_all(self, queue: "Queue") -> list[Reference]:
         """Remove all messages, and return references to them."""

@@ -117,6 +117,8 @@ def choose_rules(queue: "Queue") -> None:
             assignment = kind.assignment(queue)
         keeps_messages = keeps_messages or kind.keeps_messages(queue)
     entry: Entry | None = EntryRules(entries) if len(entries) > 1 else entries[0] if entries else None
+    if entry is not None:
+        _unfold_runs(queue)
     queue.entry = entry
     if keeps_messages:
         # Everybody gets everything, so nobody owns a message.
@@ -132,6 +134,12 @@ def choose_rules(queue: "Queue") -> None:
         queue.entry = guard
 
 
+def _unfold_runs(queue: "Queue") -> None:
+    """Make references of all deliveries: an entry rule is told of the end of each."""
+    for consumer in queue.consumers:
+        consumer.outstanding.unfold()
+
+
 def _keep(queue: "Queue", keeps_messages: bool) -> None:
     queue.keeps_messages = keeps_messages
     for consumer in queue.consumers:
@@ -142,6 +150,7 @@ def set_guard(queue: "Queue", guard: Guard | None) -> None:
     """Put a guard around the entry rule of a queue, in place of the one that it has; None: remove it."""
     current = queue.guard
     rule = queue.entry if current is None else current.inner
+    _unfold_runs(queue)
     queue.guard = guard
     queue.entry = rule
     if guard is not None:
