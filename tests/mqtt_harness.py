@@ -326,7 +326,7 @@ class RecordedMessages(MessageHandler):
         """Released."""
         self.recorder.calls.append(("pubrec", delivery.packet_id, delivery.token, reason))
         if self.recorder.answers and reason < 0x80:
-            self.recorder.engine.acks.send_pubrels([delivery])
+            self.recorder.engine.acks.send_pubrels(delivery.packet_id, 1)
 
     def on_pubcomp(self, delivery: Delivery) -> None:
         """Noted."""

@@ -17,7 +17,9 @@ from artemis_mqtt.broker.format import (
     converted,
     marked,
 )
+from artemis_mqtt.broker.kinds import OWN, SHARED
 from artemis_mqtt.broker.sent import SPARE_LIMIT, Sent, sent
+from artemis_mqtt.broker.sent_run import run_room, send_run
 from artemis_mqtt.engine.delivery import Delivery
 from artemis_mqtt.engine.flight import SENT, OutgoingFlight
 from artemis_mqtt.engine.publish import expiry_property
@@ -39,14 +41,6 @@ if TYPE_CHECKING:
 
 # Addresses whose permission is remembered per connection, for subscriptions with wildcards.
 ALLOWED_CACHE_LIMIT: Final = 10_000
-
-# Kinds of subscriptions, by the owner of the queue.
-OWN: Final = "own"
-"""The queue belongs to this session: it is deleted with the subscription."""
-SHARED: Final = "shared"
-"""The queue belongs to a group: it is deleted with the group's last subscription."""
-BORROWED: Final = "borrowed"
-"""An ANYCAST queue that other clients may consume from as well: it is not deleted."""
 
 UNLIMITED_CREDIT: Final = 1 << 60
 
@@ -146,6 +140,23 @@ class Subscription(PassingSink):
         if (self.is_wild and outlet.is_checked) or (outlet.claims and self.kind == SHARED):
             return False
         return outlet.engine.can_send and outlet.send_at_most_once(self, message, message.annotations, message.data)
+
+    def run_room(self, most: int) -> int:
+        """Return how many messages may go out as a run; see `sent_run`."""
+        outlet = self.outlet
+        return 0 if outlet is None else run_room(outlet, self, most)
+
+    def deliver_run(self, messages: list[Message], first: int) -> int:
+        """Write messages of QoS 1 or 2 as a run; see `sent_run`."""
+        outlet = self.outlet
+        consumer = self.consumer
+        if outlet is None or consumer is None:
+            return 0
+        count = send_run(outlet, self, messages, first)
+        if count > 0 and not outlet.can_go_on():
+            consumer.blocked = True
+            outlet.blocked.append(self)
+        return count
 
     def _is_claimed(self, claims: dict[tuple[int, int], Delivery], consumer: Consumer, reference: Reference) -> bool:
         """Tell whether another member of the group began with this message before a restart [MQTT-4.8.2-4].

@@ -14,11 +14,13 @@ from artemis_mqtt.broker.deliveries import Outlet
 from artemis_mqtt.broker.errors import to_reason
 from artemis_mqtt.broker.publishing import Publisher
 from artemis_mqtt.broker.sent import Sent, sent
+from artemis_mqtt.broker.sent_run import as_sent_run
 from artemis_mqtt.broker.session import ClientSession
 from artemis_mqtt.engine import packets, reasons
 from artemis_mqtt.engine.acknowledgements import PendingAcks
 from artemis_mqtt.engine.connection import MqttConnection
 from artemis_mqtt.engine.delivery import Delivery
+from artemis_mqtt.engine.delivery_run import DeliveryRun
 from artemis_mqtt.engine.handler import MessageHandler
 from artemis_py.core.addresses.address import Address
 from artemis_py.core.queues.consumer import ACCEPTED, REJECTED
@@ -42,8 +44,14 @@ class Exchange(MessageHandler):
         self._session: ClientSession = session
         self._acks: PendingAcks | None = None
         """Collects the answers that follow each other; None: the next one begins a new collection."""
-        self._releases: list[Delivery] = session.releases()
-        """Deliveries whose PUBREC is to be durable before the PUBREL goes out."""
+        self._releases: list[tuple[int, int]] = []
+        """Packet identifiers of deliveries whose PUBREC is to be durable before the PUBREL goes out: each has the first
+        of some that follow each other, and their number."""
+        self._release_id: int = 0
+        """The newest of them."""
+        self._release_count: int = 0
+        for delivery in session.releases():
+            self._release(delivery.packet_id, 1)
         self._full: Address | None = None
         """Full address that this client waits for while it is not read from."""
 
@@ -62,10 +70,12 @@ class Exchange(MessageHandler):
     def gather(self) -> None:
         """Add what goes out behind the answers, before the store is asked for all of them."""
         self._acks = None
-        if self._releases:
-            releases = self._releases
+        if self._release_count:
+            for first_id, count in self._releases:
+                self._answers.when_durable(partial(self._engine.acks.send_pubrels, first_id, count))
             self._releases = []
-            self._answers.when_durable(partial(self._engine.acks.send_pubrels, releases))
+            self._answers.when_durable(partial(self._engine.acks.send_pubrels, self._release_id, self._release_count))
+            self._release_count = 0
         outlet = self.outlet
         if outlet.unstored:
             unstored = outlet.unstored
@@ -184,7 +194,30 @@ class Exchange(MessageHandler):
             session.forget_outgoing(delivery.packet_id)
             return
         session.received(delivery)
-        self._releases.append(delivery)
+        self._release(delivery.packet_id, 1)
+
+    def on_pubacks(self, run: DeliveryRun, count: int) -> None:
+        """Settle deliveries of QoS 1: the client has them."""
+        sent_run = as_sent_run(run)
+        if sent_run is not None:
+            sent_run.kept.settle(count)
+
+    def on_pubrecs(self, run: DeliveryRun, first_id: int, count: int) -> None:
+        """Settle deliveries of QoS 2: the client has them. None of them has a record."""
+        sent_run = as_sent_run(run)
+        if sent_run is not None:
+            sent_run.kept.settle(count)
+        self._release(first_id, count)
+
+    def _release(self, first_id: int, count: int) -> None:
+        """Note deliveries whose PUBREL goes out when the store knows of their PUBREC."""
+        if self._release_count and first_id == self._release_id + self._release_count:
+            self._release_count += count
+            return
+        if self._release_count:
+            self._releases.append((self._release_id, self._release_count))
+        self._release_id = first_id
+        self._release_count = count
 
     def on_pubcomp(self, delivery: Delivery) -> None:
         """Forget a delivery of QoS 2."""

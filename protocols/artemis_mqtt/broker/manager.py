@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from artemis_mqtt.broker.addressing import CACHED_TOPICS, InvalidTopic, Names, from_key, to_topic
+from artemis_mqtt.broker.copies import Copies
 from artemis_mqtt.broker.format import MqttFormat
 from artemis_mqtt.broker.handler import ClientHandler
 from artemis_mqtt.broker.parameters import PARAMETERS, BrokerLimits, Parameters
@@ -48,6 +49,8 @@ class MqttProtocolManager:
         self.sessions: Sessions = Sessions(host, self.names, self.format, brake, self.limits)
         self.system_topics: Final = SystemTopics(self)
         self.brake: LogBrake = brake
+        self.copies: Copies | None = None
+        """The packets that a subscription was sent last, for others that get the same; as much as one write has."""
         self._topic_fields: dict[str, bytes] = {}
         self._key_fields: dict[str, bytes] = {}
 

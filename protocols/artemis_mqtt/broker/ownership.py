@@ -11,7 +11,8 @@ broker: that was agreed when the queues were created.
 
 from typing import TYPE_CHECKING
 
-from artemis_mqtt.broker.deliveries import OWN, SHARED, Subscription
+from artemis_mqtt.broker.deliveries import Subscription
+from artemis_mqtt.broker.kinds import OWN, SHARED
 from artemis_mqtt.broker.session import ClientSession
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.runtime.access import Permission

@@ -4,7 +4,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from artemis_mqtt.broker import records
-from artemis_mqtt.broker.deliveries import OWN, SHARED, Subscription
+from artemis_mqtt.broker.deliveries import Subscription
+from artemis_mqtt.broker.kinds import OWN, SHARED
 from artemis_mqtt.broker.ownership import adopt, expiry_allowed
 from artemis_mqtt.broker.parameters import BrokerLimits
 from artemis_mqtt.broker.publishing import Publisher

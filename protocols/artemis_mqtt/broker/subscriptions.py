@@ -5,8 +5,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from artemis_mqtt.broker.addressing import is_wild, queue_names, to_address, to_key
-from artemis_mqtt.broker.deliveries import BORROWED, OWN, SHARED, UNLIMITED_CREDIT, Outlet, Subscription
+from artemis_mqtt.broker.deliveries import UNLIMITED_CREDIT, Outlet, Subscription
 from artemis_mqtt.broker.format import retained_copy
+from artemis_mqtt.broker.kinds import BORROWED, OWN, SHARED
 from artemis_mqtt.broker.parameters import exchange_of
 from artemis_mqtt.broker.sent import sent
 from artemis_mqtt.broker.session import ClientSession

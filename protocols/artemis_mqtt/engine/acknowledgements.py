@@ -11,7 +11,7 @@ from typing import Final
 
 from artemis_mqtt.engine import reasons
 from artemis_mqtt.engine.codec import read_ack
-from artemis_mqtt.engine.delivery import Delivery
+from artemis_mqtt.engine.delivery_run import all_acks, count_acks
 from artemis_mqtt.engine.fields import ONE_BYTE, write_packet_id
 from artemis_mqtt.engine.flight import RECEIVED, RELEASED, SENT, OutgoingFlight
 from artemis_mqtt.engine.handler import MessageHandler
@@ -66,6 +66,39 @@ class Acknowledgements:
 
     # -- the client's ------------------------------------------------------------------------------------------
 
+    @property
+    def has_runs(self) -> bool:
+        """Whether `read_run` may find something."""
+        return len(self.outgoing.deliveries.runs) > 0
+
+    def read_run(self, first: int, data: bytes, offset: int, most: int) -> int:
+        """Read acknowledgements that come in the order of the deliveries, at most so many; return how many.
+
+        At `offset` begins one of a packet identifier and nothing else; `most` of that size are in `data`. If it is not
+        the next one, nothing is read.
+        """
+        outgoing = self.outgoing
+        packet_id = data[offset + 2] << 8 | data[offset + 3]
+        count = 0
+        if first == _PUBACK_BYTE:
+            run = outgoing.awaiting(1, False)
+            if run is not None and run.first_id == packet_id:
+                count = count_acks(data, offset, PUBACK_HEAD, packet_id, min(most, run.count))
+                outgoing.end_run(run, count)
+                self._handler.on_pubacks(run, count)
+        elif first == _PUBREC_BYTE:
+            run = outgoing.awaiting(2, True)
+            if run is not None and run.first_id + run.received == packet_id:
+                count = count_acks(data, offset, PUBREC_HEAD, packet_id, min(most, run.count - run.received))
+                run.received += count
+                self._handler.on_pubrecs(run, packet_id, count)
+        elif first == _PUBCOMP_BYTE:
+            run = outgoing.awaiting(2, False)
+            if run is not None and run.first_id == packet_id:
+                count = count_acks(data, offset, PUBCOMP_HEAD, packet_id, min(most, run.released))
+                outgoing.end_run(run, count)
+        return count
+
     def read_short(self, first: int, packet_id: int) -> None:
         """Read an acknowledgement of a packet identifier and nothing else: nearly all of them. Raises PacketError."""
         if packet_id == 0:
@@ -106,13 +139,15 @@ class Acknowledgements:
                 self._handler.on_pubcomp(delivery)
 
     def _on_pubrec(self, packet_id: int, reason: int) -> None:
-        known = self.outgoing.deliveries.get(packet_id)
+        known = self.outgoing.deliveries.listed(packet_id)
         if known is not None and known.qos == 2 and known.state == SENT and known.is_counted and reason < 0x80:
             # Nearly always. The rest says the same, and what else there is.
             known.state = RECEIVED
             self._handler.on_pubrec(known, reason)
             return
+        self.outgoing.unfold()
         refused = reason >= 0x80
+        known = self.outgoing.deliveries.get(packet_id)
         earlier = RECEIVED if known is None else known.state
         delivery = self.outgoing.receive(packet_id, refused)
         if delivery is None:
@@ -135,14 +170,14 @@ class Acknowledgements:
 
     # -- ours --------------------------------------------------------------------------------------------------
 
-    def send_pubrels(self, deliveries: list[Delivery]) -> None:
-        """Release deliveries whose PUBREC came."""
-        for delivery in deliveries:
-            delivery.state = RELEASED
-        # The head is the separator: an entry of the list for each packet, and one join.
-        octets = [b""]
-        octets += [write_packet_id(delivery.packet_id) for delivery in deliveries]
-        self._outbox.write(PUBREL_HEAD.join(octets))
+    def send_pubrels(self, first_id: int, count: int) -> None:
+        """Release deliveries whose PUBREC came: so many, whose packet identifiers follow each other."""
+        self.outgoing.release(first_id, count)
+        if count == 1:
+            self._outbox.write(PUBREL_HEAD + write_packet_id(first_id))
+        else:
+            start = 4 * (first_id - 1)
+            self._outbox.write(all_acks(PUBREL_HEAD)[start : start + 4 * count])
 
     def resend_pubrels(self) -> None:
         """Send again what an earlier connection sent and the client did not answer [MQTT-4.4.0-1]."""

@@ -259,8 +259,15 @@ class MqttConnection:
             first = data[offset]
             length = data[offset + 1]
             if length == 2 and 0x40 <= first <= 0x70 and offset + 4 <= size and self.state == OPEN:
-                self.acks.read_short(first, data[offset + 2] << 8 | data[offset + 3])
-                offset += 4
+                count = 0
+                if self.acks.has_runs:
+                    count = self.acks.read_run(first, data, offset, min(size - offset >> 2, meter.end - meter.work + 1))
+                if count > 0:
+                    meter.work += count - 1
+                    offset += 4 * count
+                else:
+                    self.acks.read_short(first, data[offset + 2] << 8 | data[offset + 3])
+                    offset += 4
                 if self.state != OPEN or self.is_halted:
                     break
                 continue

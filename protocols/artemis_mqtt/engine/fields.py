@@ -133,6 +133,18 @@ def write_packet_id(packet_id: int) -> bytes:
     return made[packet_id & 0xFF]
 
 
+def write_packet_ids(first: int, count: int) -> list[bytes]:
+    """Return consecutive packet identifiers from `first` on, as `write_packet_id`; none of them is above 65535."""
+    write_packet_id(first)
+    low = first & 0xFF
+    found = _IDENTIFIERS[first >> 8][low : low + count]
+    while len(found) < count:
+        following = first + len(found)
+        write_packet_id(following)
+        found += _IDENTIFIERS[following >> 8][: count - len(found)]
+    return found
+
+
 def write_u32(value: int) -> bytes:
     """Encode a Four Byte Integer."""
     return _U32.pack(value)

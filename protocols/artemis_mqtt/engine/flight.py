@@ -11,6 +11,7 @@ They know no packets: `connection` asks them what an arriving identifier means.
 from typing import Final
 
 from artemis_mqtt.engine.delivery import MAX_PACKET_ID, Delivery, DeliveryTable
+from artemis_mqtt.engine.delivery_run import DeliveryRun
 from artemis_mqtt.engine.reasons import protocol_error
 
 # States of an outgoing delivery.
@@ -20,6 +21,9 @@ RECEIVED: Final = 1
 """QoS 2: PUBREC arrived; PUBREL is not sent yet (the handler waits for its store)."""
 RELEASED: Final = 2
 """QoS 2: PUBREL went out; a lost connection sends that again."""
+
+# Runs that are looked at for an answer; behind so many, deliveries are made of all of them.
+_RUNS_EXAMINED: Final = 8
 
 
 class IncomingFlight:
@@ -36,7 +40,7 @@ class IncomingFlight:
 class OutgoingFlight:
     """Messages of QoS 1 and 2 towards a client, in the order in which they were first sent [MQTT-4.6.0-1]."""
 
-    __slots__ = ("_last_id", "_resend", "deliveries", "quota", "was_exhausted", "window")
+    __slots__ = ("_last_id", "_resend", "answers_in_order", "deliveries", "quota", "was_exhausted", "window")
 
     def __init__(self) -> None:
         self.deliveries: DeliveryTable = DeliveryTable()
@@ -46,6 +50,8 @@ class OutgoingFlight:
         """Number of messages that may be sent now (MQTT 5.0 §4.9)."""
         self.was_exhausted: bool = False
         """Whether a delivery waits for the window; `connection` tells the handler when it opens."""
+        self.answers_in_order: bool = True
+        """Whether the client has answered in order on this connection, so that runs are worth while."""
         self._last_id: int = 0
         self._resend: list[Delivery] = []
         """Deliveries that an earlier connection sent and this one has not sent yet; last first."""
@@ -86,6 +92,7 @@ class OutgoingFlight:
         What is RECEIVED stays so: the handler, which waits for its store, releases it.
         """
         self.window = self.quota = window
+        self.answers_in_order = True
         self._resend = []
         for delivery in reversed(self.deliveries.in_order()):
             delivery.is_counted = False
@@ -125,6 +132,82 @@ class OutgoingFlight:
         """Tell whether it is still to be sent on this connection, so that no answer can be meant for it."""
         return delivery.state == SENT and not delivery.is_counted
 
+    # -- runs ----------------------------------------------------------------------------------------------------
+
+    @property
+    def next_id(self) -> int:
+        """The packet identifier of the next delivery, if it is not in use."""
+        return self._last_id + 1 if self._last_id < MAX_PACKET_ID else 1
+
+    @property
+    def last_run(self) -> DeliveryRun | None:
+        """The run that holds the newest delivery, if one does."""
+        runs = self.deliveries.runs
+        return runs[len(runs) - 1] if runs else None
+
+    def run_room(self, most: int) -> int:
+        """Return how many deliveries `add_run` can take now, at most so many; 0 if only `take` can."""
+        if self._resend or not self.answers_in_order:
+            return 0
+        return self.deliveries.count_free(self.next_id, min(most, self.quota))
+
+    def add_run(self, run: DeliveryRun, count: int) -> None:
+        """Add deliveries, no more than `run_room` said, with identifiers from `next_id` on: to the last run, or a new
+        one that begins there."""
+        if run.count == 0:
+            self.deliveries.runs.append(run)
+        run.count += count
+        self.deliveries.count += count
+        self._last_id = run.first_id + run.count - 1
+        self.quota -= count
+        if self.quota <= 0:
+            self.was_exhausted = True
+
+    def awaiting(self, qos: int, is_received: bool) -> DeliveryRun | None:
+        """Return the first run of a QoS with deliveries that are not over; with `is_received`, that lack their PUBREC.
+
+        Few runs are there: each of them begins where another subscription had its turn. The rest is not looked at.
+        """
+        left = _RUNS_EXAMINED
+        for run in self.deliveries.runs:
+            if run.qos == qos and not (is_received and run.received == run.count):
+                return run
+            left -= 1
+            if left == 0:
+                break
+        return None
+
+    def end_run(self, run: DeliveryRun, count: int) -> None:
+        """Note that the first deliveries of a run are over."""
+        run.end(count)
+        self.deliveries.count -= count
+        self.quota += count
+        if run.count == 0:
+            self.deliveries.runs.remove(run)
+
+    def release(self, first_id: int, count: int) -> None:
+        """Note that PUBREL goes out for so many deliveries, whose identifiers follow each other."""
+        deliveries = self.deliveries
+        while count > 0:
+            step = 1
+            delivery = deliveries.listed(first_id)
+            if delivery is not None:
+                delivery.state = RELEASED
+            else:
+                for run in deliveries.runs:
+                    if run.released < run.received and run.first_id + run.released == first_id:
+                        step = min(count, run.received - run.released)
+                        run.released += step
+                        break
+            first_id += step
+            count -= step
+
+    def unfold(self) -> None:
+        """Make deliveries of all runs, and make no more of them: an answer came that was not the next one."""
+        if self.deliveries.runs:
+            self.answers_in_order = False
+            self.deliveries.unfold()
+
     # -- what the client answers; PacketError: no client that keeps to the protocol answers so --------------------
 
     def acknowledge(self, packet_id: int) -> Delivery | None:
@@ -134,6 +217,7 @@ class OutgoingFlight:
             # Nearly always. The rest says the same, and what else there is.
             self.quota += 1
             return delivery
+        self.unfold()
         delivery = self.deliveries.get(packet_id)
         if delivery is None:
             return None
@@ -144,6 +228,7 @@ class OutgoingFlight:
 
     def receive(self, packet_id: int, refused: bool) -> Delivery | None:
         """Take a PUBREC: the client has the message, or refuses it, which ends the delivery; None: unknown."""
+        self.unfold()
         delivery = self.deliveries.get(packet_id)
         if delivery is None:
             return None
@@ -157,7 +242,10 @@ class OutgoingFlight:
 
     def complete(self, packet_id: int) -> Delivery | None:
         """Take a PUBCOMP, the end of a QoS 2 delivery; None: unknown."""
-        delivery = self.deliveries.get(packet_id)
+        delivery = self.deliveries.listed(packet_id)
+        if delivery is None:
+            self.unfold()
+            delivery = self.deliveries.listed(packet_id)
         if delivery is None:
             return None
         if delivery.state != RELEASED:

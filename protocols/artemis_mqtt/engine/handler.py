@@ -3,6 +3,7 @@
 from mypy_extensions import mypyc_attr
 
 from artemis_mqtt.engine.delivery import Delivery
+from artemis_mqtt.engine.delivery_run import DeliveryRun
 from artemis_mqtt.engine.flight import IncomingFlight, OutgoingFlight
 from artemis_mqtt.engine.packets import Auth, Connect, Disconnect, Subscribe, Unsubscribe
 
@@ -41,6 +42,17 @@ class MessageHandler:
 
     def on_pubrel(self, packet_id: int) -> None:
         """Forget the identifier of a QoS 2 message that the client released; answer with `pubcomp`, now or later."""
+        raise NotImplementedError
+
+    def on_pubacks(self, run: DeliveryRun, count: int) -> None:
+        """End so many deliveries of QoS 1, which were the first ones of a run."""
+        raise NotImplementedError
+
+    def on_pubrecs(self, run: DeliveryRun, first_id: int, count: int) -> None:
+        """Record that the client has so many QoS 2 messages of a run; then `send_pubrels`, as for `on_pubrec`.
+
+        Nothing is called when their PUBCOMP comes.
+        """
         raise NotImplementedError
 
     def on_puback(self, delivery: Delivery, reason: int) -> None:

@@ -9,9 +9,10 @@ joined once.
     `------------ beginning -------------'
 """
 
+from bisect import bisect_left
 from typing import Final
 
-from artemis_mqtt.engine.fields import write_packet_id, write_varint
+from artemis_mqtt.engine.fields import write_packet_id, write_packet_ids, write_varint
 from artemis_mqtt.engine.publish import PUBLISH_BYTE, alias_property, publish_start
 from artemis_py.wire.outbox import Outbox
 
@@ -57,6 +58,35 @@ class PublishWriter:
         self._is_v5 = is_v5
         self.max_packet_size = max_packet_size
         self._max_aliases = max_aliases
+
+    @property
+    def has_aliases(self) -> bool:
+        """Whether the client takes topic aliases, so that the topic of a packet depends on those before."""
+        return self._max_aliases > 0
+
+    def takes(self, size: int) -> bool:
+        """Tell whether the client takes packets of so many octets."""
+        return self.max_packet_size == 0 or size <= self.max_packet_size
+
+    def send_run(self, pieces: list[bytes], tails: list[bytes], sizes: list[int], first_id: int) -> int:
+        """Send the first of some messages of QoS 1 or 2 with identifiers from `first_id` on; return how many.
+
+        There is room for at least one (`Outbox.has_room`); none of them is larger than the client `takes`, which takes
+        no aliases. `pieces` has the octets between the identifiers, `tails` those behind the identifier of each, and
+        `sizes` the octets of the packets up to and including each.
+        """
+        outbox = self._outbox
+        count = len(sizes)
+        room = outbox.limit - outbox.size
+        if sizes[count - 1] > room:
+            count = bisect_left(sizes, room) + 1
+            pieces = pieces[:count]
+        packets: list[bytes] = [b""] * (2 * count + 1)
+        packets[:-1:2] = pieces
+        packets[1::2] = write_packet_ids(first_id, count)
+        packets[2 * count] = tails[count - 1]
+        outbox.write_all(packets, sizes[count - 1])
+        return count
 
     def send(
         self, topic_field: bytes, payload: bytes, qos: int, retain: bool, dup: bool, packet_id: int, properties: bytes

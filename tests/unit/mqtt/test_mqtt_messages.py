@@ -35,7 +35,7 @@ def send_pubrel(client: Conversation, packet_id: int) -> None:
     """The broker releases a delivery."""
     delivery = client.engine.outgoing.deliveries.get(packet_id)
     assert delivery is not None
-    client.engine.acks.send_pubrels([delivery])
+    client.engine.acks.send_pubrels(packet_id, 1)
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -1,0 +1,106 @@
+"""Messages as PUBLISH packets for many subscribers: what is the same in all copies is made once.
+
+Subscribers of a topic are visited one after the other, and most of them get the same messages. Their packets differ in
+the packet identifier only, so a copy is a list in which identifiers alternate with pieces that all copies share:
+
+    start of 1st | id | payload of 1st, start of 2nd | id | payload of 2nd, start of 3rd | id | payload of 3rd
+
+In version 5 the properties stand before the payload.
+"""
+
+from typing import TYPE_CHECKING, Final
+
+from artemis_mqtt.broker.format import QOS_MASK, RETAIN, RETAINED_COPY
+from artemis_mqtt.engine.fields import write_varint
+from artemis_mqtt.engine.publish import PUBLISH_BYTE, publish_start
+from artemis_py.core.messages.message import Message
+
+if TYPE_CHECKING:
+    from artemis_mqtt.broker.deliveries import Outlet, Subscription
+
+_NO_PROPERTIES: Final = b"\x00"
+
+# Larger ones are not kept for the next subscriber: the messages would stay in memory, and no account counts them. To
+# make them again is little beside sending them.
+_KEPT_BYTES: Final = 1 << 18
+
+
+class Copies:
+    """Consecutive messages as packets for the subscriptions that ask for the same QoS and version."""
+
+    __slots__ = ("_messages", "_most_qos", "count", "identifier", "is_v5", "largest", "pieces", "qos", "sizes", "tails")
+
+    def __init__(self, outlet: "Outlet", subscription: "Subscription", messages: list[Message]) -> None:
+        """Take messages up to the first one that goes out otherwise: with another QoS, with RETAIN, or converted."""
+        self._messages: list[Message] = messages
+        self._most_qos: int = subscription.qos
+        self.is_v5: bool = outlet.is_v5
+        self.identifier: bytes = subscription.identifier
+        self.qos: int = 0
+        """QoS of all packets."""
+        self.count: int = 0
+        """Number of packets; 0: the first message goes out otherwise."""
+        self.pieces: list[bytes] = []
+        """What is before the identifier of each packet, from the payload of the packet before on."""
+        self.tails: list[bytes] = []
+        """What is behind the identifier of each packet."""
+        self.sizes: list[int] = []
+        """Octets of the packets up to and including each."""
+        self.largest: int = 0
+        """Octets of the largest packet."""
+        self._encode(outlet)
+
+    def are_for(self, outlet: "Outlet", subscription: "Subscription", messages: list[Message]) -> bool:
+        """Tell whether they are what this subscription gets if these messages are delivered to it."""
+        return (
+            self.is_v5 == outlet.is_v5
+            and self._most_qos == subscription.qos
+            and self.identifier == subscription.identifier
+            and self._messages == messages
+        )
+
+    @property
+    def may_be_kept(self) -> bool:
+        """Whether other subscribers may get the same, and few bytes are kept for them."""
+        return self.count == len(self._messages) and self.sizes[self.count - 1] <= _KEPT_BYTES
+
+    def _encode(self, outlet: "Outlet") -> None:
+        most = self._most_qos
+        limit = outlet.engine.outbox.limit
+        address: str | None = None
+        field = b""
+        start = b""
+        start_length = -1
+        tail = b""
+        size = 0
+        for message in self._messages:
+            if message.format is not outlet.format or size >= limit:
+                break
+            annotations = message.annotations
+            flags = annotations[0]
+            qos = min(flags & QOS_MASK, most)
+            if qos == 0 or flags & (RETAIN | RETAINED_COPY) or (self.count and qos != self.qos):
+                break
+            if message.address is not address:
+                address = message.address
+                field = outlet.topic_field(address)
+                start_length = -1
+            if not field:
+                break
+            self.qos = qos
+            before = tail
+            tail = message.data
+            if self.is_v5:
+                properties = annotations[1:] + self.identifier
+                tail = write_varint(len(properties)) + properties + tail if properties else _NO_PROPERTIES + tail
+            length = len(field) + 2 + len(tail)
+            if length != start_length:
+                start = publish_start(PUBLISH_BYTE | qos << 1, length, field)
+                start_length = length
+            self.pieces.append(before + start)
+            self.tails.append(tail)
+            packet_size = len(start) + 2 + len(tail)
+            self.largest = max(self.largest, packet_size)
+            size += packet_size
+            self.sizes.append(size)
+            self.count += 1
