@@ -55,6 +55,17 @@ class MessageAccount:
         if account.size_bytes >= account.full_bytes:
             account.is_full = True
 
+    def charge_references(self, count: int) -> None:
+        """Count so many more queues that hold a message that has been charged."""
+        account = self.account
+        account.size_bytes += REFERENCE_BYTES * count
+        if account.size_bytes >= account.full_bytes:
+            account.is_full = True
+        account = self.broker_account
+        account.size_bytes += REFERENCE_BYTES * count
+        if account.size_bytes >= account.full_bytes:
+            account.is_full = True
+
     def discharge_reference(self) -> None:
         """Undo `charge_reference`: one queue removed the message, and others still hold it."""
         account = self.account

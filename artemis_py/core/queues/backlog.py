@@ -207,28 +207,15 @@ class Backlog:
         self.count += 1
         self.memory_bytes += reference.message.size
 
-    def add_unlisted(self, message: Message, sequence: int) -> bool:
-        """Add the newest message without a reference; False: `append` is to decide what becomes of it.
-
-        It has the default priority, does not expire and is not stored.
-        """
-        account = self._broker_account
-        origin = message.origin
-        if (
-            self.cold_mask != 0
-            or self.count >= self._window_messages
-            or self.memory_bytes > self._window_bytes
-            or self._address.account.is_full
-            or origin is None
-            or origin.account.is_full
-            or account.size_bytes >= account.tight_bytes
-        ):
+    def add_unlisted(self, message: Message, sequence: int, size: int) -> bool:
+        """Add the newest message, which `passing` may keep without a reference; False: `append` is to take it."""
+        if self.cold_mask != 0 or self.count >= self._window_messages or self.memory_bytes > self._window_bytes:
             return False
         if self.unlisted is None:
             self.unlisted = Unlisted()
         self.unlisted.add(message, sequence)
         self.count += 1
-        self.memory_bytes += message.size
+        self.memory_bytes += size
         return True
 
     @property

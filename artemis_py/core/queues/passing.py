@@ -67,19 +67,24 @@ def pass_on(queue: "Queue", message: Message) -> bool:
 def keep_unlisted(queue: "Queue", message: Message) -> bool:
     """Keep a message for the only consumer (`Queue.passing`) without a reference; False: the queue has to take it."""
     consumer = queue.passing
+    origin = message.origin
     if (
         consumer is None
         or consumer.cursor is not None
         or queue.assignment is not None
         or queue.entry is not None
         or not queue.enabled
+        or queue.address.account.is_full
+        or origin is None
+        or origin.account.is_full
+        or queue.dispatcher.account.is_tight
         or message.expires_ms
         or message.delivery_time_ms
         or message.has_group
         or message.large is not None
         or message.priority != DEFAULT_PRIORITY
         or (message.durable and queue.is_stored)
-        or not queue.backlog.add_unlisted(message, queue.next_sequence)
+        or not queue.backlog.add_unlisted(message, queue.next_sequence, message.size)
     ):
         return False
     queue.next_sequence += 1

@@ -40,6 +40,19 @@ def hold(message: Message) -> None:
     message.references += 1
 
 
+def hold_more(message: Message, count: int) -> None:
+    """Count several more references to a message; it has no large body."""
+    origin = message.origin
+    more = count
+    if message.references == 0:
+        more -= 1
+        if origin is not None:
+            origin.charge(message)
+    message.references += count
+    if more and origin is not None:
+        origin.charge_references(more)
+
+
 def unhold(message: Message) -> None:
     """Undo one `hold`."""
     message.references -= 1

@@ -14,6 +14,7 @@ from artemis_py.core.queues.reference import Reference
 from artemis_py.core.routing.admission import Admission
 from artemis_py.core.routing.directory import Directory
 from artemis_py.core.routing.duplicates import TRAVELLING_ID, readable
+from artemis_py.core.routing.fan_out import offer_to_all
 from artemis_py.core.routing.forwarding import Forwarding
 from artemis_py.core.routing.sender import Sender
 from artemis_py.core.routing.transaction import Transaction
@@ -256,10 +257,7 @@ class Routing(Directory):
             transaction.send(message, targets)
             self.meter.work += len(targets)
         else:
-            passed = 0
-            for target in targets:
-                if target.offer(message):
-                    passed += 1
+            passed = offer_to_all(message, targets)
             self.meter.work += len(targets) - passed + (passed >> PASSED_SHIFT)
         return len(targets)
 
