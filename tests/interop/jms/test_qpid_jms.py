@@ -1,5 +1,6 @@
 """The JMS client of Apache Qpid: one test per class of the Maven project beside this file."""
 
+import json
 import shutil
 import subprocess
 from contextlib import suppress
@@ -9,13 +10,15 @@ from typing import Final
 import pytest
 
 from tests.interop.broker_process import BrokerProcess
-from tests.interop.test_mesh import artemis_py, free_ports, make, running, until
+from tests.interop.test_mesh import artemis_py, free_ports, make, running, send, until
 from tests.interop.test_mesh_clients import ALL_CLIENTS, ROUTER
 
 HERE: Final = Path(__file__).parent
 CLASSES: Final = sorted(path.stem for path in HERE.glob("src/test/java/interop/*Test.java"))
 BUILD_TIMEOUT_S: Final = 600
 RUN_TIMEOUT_S: Final = 300
+COUNT: Final = 100
+"""Messages that a client takes with as many consumers."""
 
 pytestmark = pytest.mark.timeout(BUILD_TIMEOUT_S)
 
@@ -79,3 +82,26 @@ def test_a_client_goes_on_at_the_other_broker(project: Path, tmp_path: Path, is_
                 client.kill()
 
     assert client.returncode == 0, output
+
+
+def test_a_receive_loop_makes_progress_at_the_other_broker(project: Path, tmp_path: Path) -> None:
+    """C23: each consumer gets one message of the other broker, in order, and each message moves once."""
+    first, second = free_ports(2)
+    queues = [f"loop.{prefetch}" for prefetch in (0, 1, 1000)]
+    command = ["mvn", "-q", "-B", "test", "-Dtest=Looper", f"-Dbroker.count={COUNT}"]
+    with running(make(tmp_path / "a", first, second), make(tmp_path / "b", second, first)):
+        until(lambda: "up" in artemis_py("mesh", "status", "--json", port=first), "they never met")
+        for queue in queues:
+            send(first, queue, [str(number) for number in range(COUNT)])
+        result = subprocess.run(
+            [*command, f"-Dbroker.url=amqp://127.0.0.1:{second}"],
+            cwd=project,
+            capture_output=True,
+            text=True,
+            timeout=RUN_TIMEOUT_S,
+        )
+        assert result.returncode == 0, result.stdout + result.stderr
+
+        for queue in queues:
+            (share,) = json.loads(artemis_py("mesh", "explain", queue, "--json", port=first))["brokers"]
+            assert (share["handedOver"], share["taken"]) == (COUNT, 0)
