@@ -127,6 +127,11 @@ class DeliveryTable:
     def count_free(self, packet_id: int, most: int) -> int:
         """Return how many identifiers from this one on a run may use, at most so many."""
         most = min(most, MAX_PACKET_ID + 1 - packet_id, MAX_PACKET_ID - self.count)
+        for run in self.runs:
+            if run.first_id >= packet_id:
+                most = min(most, run.first_id - packet_id)
+            elif run.first_id + run.count > packet_id:
+                return 0
         if self._listed:
             for offset in range(most):
                 if self.listed(packet_id + offset) is not None:

@@ -25,6 +25,10 @@ RELEASED: Final = 2
 # Runs that are looked at for an answer; behind so many, deliveries are made of all of them.
 _RUNS_EXAMINED: Final = 8
 
+# Runs of one client. One that does not answer has a run for each turn of each of its subscriptions, perhaps of a single
+# message: with more of them, deliveries are made of all.
+MOST_RUNS: Final = 64
+
 
 class IncomingFlight:
     """QoS 2 messages of a client that were taken and not released yet."""
@@ -147,7 +151,7 @@ class OutgoingFlight:
 
     def run_room(self, most: int) -> int:
         """Return how many deliveries `add_run` can take now, at most so many; 0 if only `take` can."""
-        if self._resend or not self.answers_in_order:
+        if self._resend or not self.answers_in_order or len(self.deliveries.runs) >= MOST_RUNS:
             return 0
         return self.deliveries.count_free(self.next_id, min(most, self.quota))
 

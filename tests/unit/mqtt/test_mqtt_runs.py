@@ -5,7 +5,7 @@ import pytest
 from artemis_mqtt.broker.sent import sent
 from artemis_mqtt.engine.delivery import MAX_PACKET_ID
 from artemis_mqtt.engine.delivery_run import DeliveryRun, all_acks, count_acks
-from artemis_mqtt.engine.flight import OutgoingFlight
+from artemis_mqtt.engine.flight import MOST_RUNS, OutgoingFlight
 from artemis_mqtt.engine.packets import Unsubscribe
 from artemis_mqtt.engine.properties import Properties
 from tests import mqtt_harness as wire
@@ -271,6 +271,23 @@ def test_a_run_uses_no_identifier_of_a_delivery_that_is_not_answered() -> None:
     assert is_over(site, reader)
 
 
+def test_a_run_uses_no_identifier_of_another_run() -> None:
+    """A client may leave QoS 1 unanswered while it answers QoS 2 until identifiers begin again."""
+    site, reader, writer = world(2)
+    send(writer, b"a", b"bb")
+    waiting = [packet[4] for packet in reader.packets()]
+    flight(reader)._last_id = MAX_PACKET_ID - 1
+    send(writer, *BODIES, qos=2)
+    got = [packet[4] for packet in reader.packets()]
+    answer(reader, PUBREC, *got)
+    answer(reader, PUBCOMP, *[packet[1] for packet in reader.packets()])
+    answer(reader, PUBACK, *waiting)
+
+    assert waiting == [1, 2]
+    assert got == [MAX_PACKET_ID, 3, 4, 5, 6]
+    assert is_over(site, reader)
+
+
 def test_a_run_ends_where_the_window_does() -> None:
     """[MQTT-3.3.4-9] The rest follows when the client has answered."""
     site = Site()
@@ -318,6 +335,24 @@ def test_subscriptions_of_one_client_take_turns() -> None:
 
     assert got == list(range(1, 16))
     assert seen == [(1, 5), (6, 5), (11, 5)]
+    assert is_over(site, reader)
+
+
+def test_a_client_that_does_not_answer_has_few_runs() -> None:
+    """One more turn makes deliveries of them, which are answered as any others."""
+    site, reader, writer = world()
+    reader.subscribe("u", 1)
+    most = 0
+    for number in range(MOST_RUNS + 10):
+        send(writer, b"a", b"bb", topic="tu"[number % 2])
+        site.turn()
+        most = max(most, len(runs(reader)))
+    got = [packet[4] for packet in reader.packets()]
+    left = len(runs(reader))
+    answer(reader, PUBACK, *got)
+
+    assert got == list(range(1, 2 * MOST_RUNS + 21))
+    assert (most, left) == (MOST_RUNS, 9)
     assert is_over(site, reader)
 
 
