@@ -12,7 +12,7 @@ from artemis_py.core.messages.record import encode_amendment
 from artemis_py.core.queues.reference import COLD, Reference
 from artemis_py.store.large import FileBody
 from artemis_py.store.moves import Move
-from artemis_py.store.schema import LARGE, SHARED, UNREAD, Drop, is_scheduled, plain_handle
+from artemis_py.store.schema import LARGE, SHARED, UNREAD, Drop, is_plain, is_scheduled, plain_handle
 
 Answer = tuple[Callable[[], None], Callable[[str], None] | None]
 Removal = tuple[int, int, int, int, int, bool, bytes | None, Reference | None]
@@ -31,6 +31,7 @@ class Batch:
         "dropped_addresses",
         "drops",
         "freed",
+        "gone",
         "has_more",
         "is_written",
         "last_put",
@@ -54,7 +55,10 @@ class Batch:
         """Queue id and handle under which an earlier batch stored the message of a reference in `puts`."""
         self.updates: Final[dict[Reference, tuple[int, int, int, bytes]]] = {}
         """Handle, delivery count, due time in ms, and what consumers changed in the message."""
+        self.gone: Final[list[Reference]] = []
+        """References to remove of which their message is all that goes with them; nothing of them changes any more."""
         self.removals: Final[list[Removal]] = []
+        """All others, and those of batches that were merged."""
         self.drops: Final[list[Drop]] = []
         self.moves: Final[list[Move]] = []
         """Ranges that change their queue, after the puts and before the drops."""
@@ -87,6 +91,7 @@ class Batch:
         """Whether there is anything to write."""
         return bool(
             self.puts
+            or self.gone
             or self.removals
             or self.updates
             or self.definitions
@@ -99,7 +104,8 @@ class Batch:
     @property
     def changes(self) -> int:
         """Number of things that have gathered, to see whether there are more of them."""
-        return len(self.puts) + len(self.removals) + len(self.updates) + len(self.definitions) + len(self.waiting)
+        removals = len(self.gone) + len(self.removals)
+        return len(self.puts) + removals + len(self.updates) + len(self.definitions) + len(self.waiting)
 
     def put(self, reference: Reference, handle: int) -> int:
         """Gather a reference to store; return its handle, marked if it shares its message with the reference before it.
@@ -152,6 +158,10 @@ class Batch:
             return
         message = reference.message
         handle = reference.handle
+        has_attempts = was_updated or reference.delivery_count > 0 or message.original is not None
+        if message.large is None and reference.key is None and not has_attempts and is_plain(handle):
+            self.gone.append(reference)
+            return
         if message.large is not None:
             self._note(message.large)
             handle |= LARGE
@@ -164,7 +174,7 @@ class Batch:
                 message.delivery_time_ms,
                 message.id,
                 message.size,
-                was_updated or reference.delivery_count > 0 or message.original is not None,
+                has_attempts,
                 reference.key,
                 reference,
             )
@@ -199,6 +209,7 @@ class Batch:
         Removals come first: a reference that is removed from one place may be put at another by the same batch.
         """
         self.scattered += later.scattered
+        self._merge_gone(later.gone)
         for removal in later.removals:
             self._merge_removal(removal)
         self.puts.update(later.puts)
@@ -214,6 +225,25 @@ class Batch:
         self.moves.extend(later.moves)
         self.damaged.extend(later.damaged)
         self.dropped_addresses.extend(later.dropped_addresses)
+
+    def _merge_gone(self, gone: list[Reference]) -> None:
+        """Forget references that this batch puts, and remove the others; see `_merge_removal`."""
+        puts, updates = self.puts, self.updates
+        for reference in gone:
+            if len(updates) > 0 and reference in updates:
+                self._merge_removal(_removal_of(reference, reference))
+            elif reference in puts:
+                del puts[reference]
+                if self.sources:
+                    self.sources.pop(reference, None)
+                self.put_bytes -= reference.message.size
+            else:
+                # Without the reference, as there.
+                self.removals.append(_removal_of(reference, None))
+
+    def all_removals(self) -> list[Removal]:
+        """Return all references to remove."""
+        return [*[_removal_of(reference, None) for reference in self.gone], *self.removals]
 
     def _merge_removal(self, removal: Removal) -> None:
         reference = removal[7]
@@ -251,3 +281,18 @@ class Batch:
         """Tell the core that what it expected does not arrive."""
         for move in self.moves:
             move.arrival.fail(reason)
+
+
+def _removal_of(reference: Reference, kept: Reference | None) -> Removal:
+    """Return the removal of one of `Batch.gone`; `kept` is its last part."""
+    message = reference.message
+    return (
+        reference.queue.id,
+        reference.handle,
+        message.delivery_time_ms,
+        message.id,
+        message.size,
+        False,
+        None,
+        kept,
+    )

@@ -24,15 +24,25 @@ A record is a number of parts, each of one kind, in the order in which a transac
     8  move         u32 queue id, u8 rank, u64 sequence before the first reference; u32 queue id, u8 rank, u64 first
                     sequence there; u64 references, u64 bytes
     9  inheritance     the same, of references that stay where they are; see `inherited`
+    10 run of puts  u32 queue id, u64 handle and u64 message id of the first, u32 size in memory of each beyond its
+                    octets, u32 length, what a message has between id and annotations; then u32 length of annotations
+                    and data of each; then annotations and data of each. Handles and ids are consecutive
+    11 run of removals  u32 queue id, u64 handle of the first; then u32 size of each. Handles are consecutive
+
+A run is of references that share no message, have no last-value key and do not wait for a delivery time; those put have
+no large body, those removed no failed attempts.
 
 Values have no checksum of their own here, because the log has one for the record; a definition has, because its value
 is made on the loop.
 """
 
-from struct import Struct, error
+from struct import Struct, error, pack, unpack
 from typing import Final
 
-from artemis_py.core.messages.record import body_id, encode_message
+from artemis_py.core.messages.message import Message
+from artemis_py.core.messages.record import body_id, encode_message, middle_of
+from artemis_py.core.queues.queue import Queue
+from artemis_py.core.queues.reference import Reference
 from artemis_py.errors import DamagedValue
 from artemis_py.store import schema
 from artemis_py.store.batch import Batch, Removal
@@ -49,6 +59,11 @@ DROP: Final = 6
 ADDRESS: Final = 7
 MOVE: Final = 8
 INHERITANCE: Final = 9
+PUT_RUN: Final = 10
+REMOVAL_RUN: Final = 11
+
+# A shorter run takes no less than its messages one by one.
+LEAST_RUN: Final = 3
 
 # Values from this size on are written from where they are: a part more costs less than copying it.
 LONG_BYTES: Final = 1024
@@ -64,6 +79,7 @@ _PLACE: Final = Struct(">IQ")
 _TRIED: Final = Struct(">IQIQI")
 _DROPPED: Final = Struct(">QQI")
 _SPAN: Final = Struct(">IBQIBQQQ")
+_PUT_RUN: Final = Struct(">IQQII")
 _SHORT: Final = Struct(">B")
 _MIDDLE: Final = Struct(">H")
 _LONG: Final = Struct(">I")
@@ -99,6 +115,8 @@ def encode_batch(batch: Batch) -> list[bytes]:
         for reference, (handle, delivery_count, due_ms, amendment) in batch.updates.items():
             pieces.append(_TRIED.pack(reference.queue.id, handle, delivery_count, due_ms, len(amendment)))
             pieces.append(amendment)
+    if batch.gone:
+        _encode_gone(batch.gone, pieces)
     if batch.removals:
         _encode_removals(batch.removals, pieces)
     for move in batch.moves:
@@ -123,36 +141,149 @@ def _named(database: bytes, key: bytes) -> bytes:
     return b"".join((_SHORT.pack(len(database)), database, _MIDDLE.pack(len(key)), key))
 
 
+class _PutRun:
+    """References that are put, as long as each continues the ones before it."""
+
+    def __init__(self) -> None:
+        self._references: list[Reference] = []
+        self._queue: Queue | None = None
+        self._middle: bytes = b""
+        """What stands between id and annotations of each message."""
+        self._next_handle: int = 0
+        self._next_id: int = 0
+        self._overhead: int = 0
+        """What the size of each message in memory is more than its octets."""
+        self._sizes: list[int] = []
+        self._contents: list[bytes] = []
+
+    def take(self, reference: Reference, handle: int, message: Message, middle: bytes) -> bool:
+        """Add a reference; False: it begins another run."""
+        annotations = message.annotations
+        data = message.data
+        size = len(annotations) + len(data)
+        if (
+            reference.queue is not self._queue
+            or handle != self._next_handle
+            or message.id != self._next_id
+            or (middle is not self._middle and middle != self._middle)
+            or message.size - size != self._overhead
+        ):
+            return False
+        self._next_handle = handle + 1
+        self._next_id = message.id + 1
+        self._references.append(reference)
+        self._sizes.append(size)
+        if annotations:
+            self._contents.append(annotations)
+        self._contents.append(data)
+        return True
+
+    def begin(self, reference: Reference, handle: int, message: Message, middle: bytes) -> None:
+        """Begin with this reference; the former run was written."""
+        self._references = []
+        self._sizes = []
+        self._contents = []
+        self._queue = reference.queue
+        self._middle = middle
+        self._next_handle = handle
+        self._next_id = message.id
+        self._overhead = message.size - len(message.annotations) - len(message.data)
+        self.take(reference, handle, message, middle)
+
+    def write(self, pieces: list[bytes], singles: list[bytes]) -> None:
+        """Write the run, or its references one by one to `singles` if there are few."""
+        count = len(self._sizes)
+        first = self._next_handle - count
+        if count >= LEAST_RUN and self._queue is not None:
+            head = _PUT_RUN.pack(self._queue.id, first, self._next_id - count, self._overhead, len(self._middle))
+            pieces.append(_PART.pack(PUT_RUN, count))
+            pieces.append(head)
+            pieces.append(self._middle)
+            pieces.append(pack(f">{count}I", *self._sizes))
+            pieces.extend(self._contents)
+        else:
+            for index, reference in enumerate(self._references):
+                singles.append(_put(reference, first + index, reference.message, _WITH_MESSAGE, b""))
+        self._sizes = []
+        self._references = []
+
+
 def _encode_puts(batch: Batch, pieces: list[bytes]) -> None:
-    pieces.append(_PART.pack(PUT, len(batch.puts)))
+    singles: list[bytes] = []
     shared: set[int] = set()
     sources = batch.sources
+    run = _PutRun()
     for reference, handle in batch.puts.items():
         message = reference.message
+        key = reference.key
+        if schema.is_plain(handle) and key is None and message.original is None and not sources:
+            middle = middle_of(message)
+            if middle is not None:
+                if not run.take(reference, handle, message, middle):
+                    run.write(pieces, singles)
+                    run.begin(reference, handle, message, middle)
+                continue
         if message.original is not None:
             message = message.original
-        id = message.id
         flags: int = _WITH_MESSAGE
         before = b""
-        if reference.key is not None:
+        if key is not None:
             flags |= _KEYED
-            before = _SHORT.pack(len(reference.key)) + reference.key
+            before = _SHORT.pack(len(key)) + key
         if handle & schema.SHARED:
-            if id in shared:
+            if message.id in shared:
                 flags &= ~_WITH_MESSAGE
             else:
-                shared.add(id)
-        elif sources and reference.key is None and reference in sources:
+                shared.add(message.id)
+        elif sources and key is None and reference in sources:
             source = sources[reference]
             flags = _MOVED
             before = _PLACE.pack(source[0], source[1])
-        pieces.append(
-            _CHANGE.pack(reference.queue.id, handle, message.delivery_time_ms, id, message.size, flags) + before
-        )
-        if flags & _WITH_MESSAGE:
-            encoded = encode_message(message)
-            pieces.append(_LONG.pack(len(encoded)))
-            pieces.append(encoded)
+        singles.append(_put(reference, handle, message, flags, before))
+    run.write(pieces, singles)
+    if singles:
+        pieces.append(_PART.pack(PUT, len(singles)))
+        pieces.extend(singles)
+
+
+def _put(reference: Reference, handle: int, message: Message, flags: int, before: bytes) -> bytes:
+    """Return the put of one reference."""
+    head = _CHANGE.pack(reference.queue.id, handle, message.delivery_time_ms, message.id, message.size, flags)
+    if not flags & _WITH_MESSAGE:
+        return head + before
+    encoded = encode_message(message)
+    return b"".join((head, before, _LONG.pack(len(encoded)), encoded))
+
+
+def _encode_gone(gone: list[Reference], pieces: list[bytes]) -> None:
+    queue = gone[0].queue
+    first = following = gone[0].handle
+    sizes: list[int] = []
+    singles: list[bytes] = []
+    for reference in gone:
+        handle = reference.handle
+        if handle != following or reference.queue is not queue:
+            _end_gone(queue.id, first, sizes, pieces, singles)
+            sizes = []
+            queue = reference.queue
+            first = handle
+        sizes.append(reference.message.size)
+        following = handle + 1
+    _end_gone(queue.id, first, sizes, pieces, singles)
+    if singles:
+        pieces.append(_PART.pack(REMOVAL, len(singles)))
+        pieces.extend(singles)
+
+
+def _end_gone(queue_id: int, first: int, sizes: list[int], pieces: list[bytes], singles: list[bytes]) -> None:
+    count = len(sizes)
+    if count >= LEAST_RUN:
+        pieces.append(_PART.pack(REMOVAL_RUN, count))
+        pieces.append(_PLACE.pack(queue_id, first))
+        pieces.append(pack(f">{count}I", *sizes))
+    else:
+        for index, size in enumerate(sizes):
+            singles.append(_CHANGE.pack(queue_id, first + index, 0, 0, size, 0))
 
 
 def _encode_removals(removals: list[Removal], pieces: list[bytes]) -> None:
@@ -196,6 +327,10 @@ class Replay:
             self._writer.write_shares()
         elif kind == REMOVAL:
             self._writer.remove([self._removal() for _ in range(count)])
+        elif kind == PUT_RUN:
+            self._put_run(count)
+        elif kind == REMOVAL_RUN:
+            self._writer.remove(self._removal_run(count))
         elif kind == DEFINITION:
             self._writer.define(dict([self._definition() for _ in range(count)]))
         elif kind == ATTEMPTS:
@@ -263,6 +398,22 @@ class Replay:
                 self._writer.count_body(body, key, self._writer.references)
             value = schema.alone_encoded(key, encoded, last_key)
         self._writer.put_reference(queue_id, handle, key, value, size, last_key)
+
+    def _put_run(self, count: int) -> None:
+        queue_id, handle, id, overhead, length = _PUT_RUN.unpack(self._take(_PUT_RUN.size))
+        middle = self._take(length)
+        for size in unpack(f">{count}I", self._take(count * _LONG.size)):
+            encoded = b"".join((schema.U64.pack(id), middle, self._take(size)))
+            key = schema.place_key(queue_id, handle, 0)
+            value = schema.alone_encoded(key, encoded, None)
+            self._writer.put_reference(queue_id, handle, key, value, size + overhead, None)
+            handle += 1
+            id += 1
+
+    def _removal_run(self, count: int) -> list[Removal]:
+        queue_id, handle = _PLACE.unpack(self._take(_PLACE.size))
+        sizes = unpack(f">{count}I", self._take(count * _LONG.size))
+        return [(queue_id, handle + index, 0, 0, size, False, None, None) for index, size in enumerate(sizes)]
 
     def _attempts(self) -> None:
         queue_id, handle, delivery_count, due_ms, length = _TRIED.unpack(self._take(_TRIED.size))

@@ -230,6 +230,11 @@ def is_scheduled(handle: int) -> bool:
     return (handle & _HANDLE_MASK) >> _RANK_SHIFT == SCHEDULED_RANK
 
 
+def is_plain(handle: int) -> bool:
+    """Tell whether a reference has its place in its queue, and shares its message with no other one."""
+    return handle >> _RANK_SHIFT < SCHEDULED_RANK
+
+
 def plain_handle(handle: int) -> int:
     """Return a handle without flags."""
     return handle & _HANDLE_MASK

@@ -75,7 +75,7 @@ class Writer:
         self._put(batch)
         for reference, (handle, delivery_count, due_ms, amendment) in batch.updates.items():
             self.put_attempts(reference.queue.id, handle, delivery_count, due_ms, amendment)
-        self.remove(batch.removals)
+        self.remove(batch.all_removals())
         for move in batch.moves:
             if move.inherits:
                 self.inherit(move.span)

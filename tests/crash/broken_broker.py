@@ -120,6 +120,7 @@ def move_in_two_steps() -> None:
     """What is put is committed before what is removed: a dead letter is copied first."""
 
     def put_first(batch: Batch) -> bool:
+        batch.gone.clear()
         batch.removals.clear()
         return True
 
@@ -149,6 +150,7 @@ def store_no_settlements() -> None:
     """What was settled is there again after a restart."""
 
     def write_puts(self: Environment, batch: Batch, mark: bytes | None = None, is_logged: bool = True) -> None:
+        batch.gone.clear()
         batch.removals.clear()
         write(self, batch, mark, is_logged)
 

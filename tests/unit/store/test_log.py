@@ -112,6 +112,80 @@ def test_removals_in_the_log_are_done_by_the_next_start(tmp_path: Path) -> None:
     assert there == 1
 
 
+def content(world: World) -> list[tuple[object, ...]]:
+    """What is known of each message that waits."""
+    found: list[tuple[object, ...]] = []
+    for name in ("p", "q"):
+        for each in browse_all(world.queue(name)):
+            message = each.message
+            found.append((name, each.sequence, message.id, message.size, message.priority, message.view.body))
+    return found
+
+
+def test_runs_of_messages_come_back_from_the_log_as_each_was(tmp_path: Path) -> None:
+    """Bodies of different sizes, two queues, another priority in between; some are removed again."""
+    with LogWorld(tmp_path) as world:
+        for name in ("p", "q"):
+            world.queue(name)
+        world.send("q", *[str(number) for number in range(5)])
+        world.send("p", "alone")
+        world.send("q", "x" * 300, "", "y", priority=7)
+        world.send("q", "z", "zz")
+        world.send("p", "another")
+        world.send("q", "zzz", "zzzz", "zzzzz")
+        append(world)
+        recorder, consumer = attach(world.domain, world.queue(), credit=7)
+        settle_down(world.domain)
+        for reference in recorder.take():
+            consumer.settle(reference, ACCEPTED)
+        consumer.close()
+        append(world)
+        before = content(world)
+
+    with LogWorld(tmp_path) as world:
+        after = content(world)
+        world.audit()
+
+    assert [each[-1] for each in before] == ["alone", "another", "4", "z", "zz", "zzz", "zzzz", "zzzzz"]
+    assert after == before
+
+
+def test_runs_that_the_log_removes_are_gone_from_lmdb(tmp_path: Path) -> None:
+    """They were folded before; the start counts what is left."""
+    with LogWorld(tmp_path) as world:
+        world.queue()
+        world.send("q", *[str(number) for number in range(20)])
+        world.settle()
+        recorder, consumer = attach(world.domain, world.queue(), credit=20)
+        settle_down(world.domain)
+        for number, reference in enumerate(recorder.take()):
+            if number not in (3, 12, 19):
+                consumer.settle(reference, ACCEPTED)
+        consumer.close()
+        append(world)
+
+    with LogWorld(tmp_path) as world:
+        assert bodies(world.queue()) == ["3", "12", "19"]
+        world.audit()
+
+
+def test_a_run_takes_little_beside_its_messages(tmp_path: Path) -> None:
+    """What they have in common is written once, and a removal is the size of the message."""
+    with LogWorld(tmp_path) as world:
+        world.queue()
+        world.settle()
+        world.send("q", *["x" * 100] * 100)
+        batch = world.store._gathering
+        octets = sum(len(each.message.data) + len(each.message.annotations) for each in batch.puts)
+        put = sum(len(part) for part in encode_batch(batch))
+        append(world)
+        accept_all(world)
+        removed = sum(len(part) for part in encode_batch(world.store._gathering))
+
+    assert put - octets < 100 * 5
+    assert removed < 100 * 5
+
+
 def test_everything_that_a_batch_can_have_comes_back(tmp_path: Path) -> None:
     """Shared messages, failed attempts, last values, records, duplicate ids, purges, delivery times."""
 
