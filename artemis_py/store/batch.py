@@ -74,7 +74,7 @@ class Batch:
         self.waiting: Final[list[Answer]] = []
         """Callbacks to run when the batch is durable, each with the one to run if that fails."""
         self.defined_bytes: int = 0
-        """Bytes of the values in `definitions`, those that were replaced since then included."""
+        """Bytes of the values in `definitions`."""
         self.last_put: Reference | None = None
         self.put_bytes: int = 0
         """Bytes in memory of the messages in `puts`; a shared one counts for each reference."""
@@ -182,7 +182,13 @@ class Batch:
 
     def define(self, database: bytes, key: bytes, value: bytes | None) -> None:
         """Gather the value of a key; None deletes it."""
-        self.definitions[(database, key)] = value
+        name = (database, key)
+        definitions = self.definitions
+        if name in definitions:
+            former = definitions[name]
+            if former is not None:
+                self.defined_bytes -= len(former)
+        definitions[name] = value
         if value is not None:
             self.defined_bytes += len(value)
 
@@ -217,8 +223,8 @@ class Batch:
         self.last_put = later.last_put or self.last_put
         self.sources.update(later.sources)
         self.updates.update(later.updates)
-        self.definitions.update(later.definitions)
-        self.defined_bytes += later.defined_bytes
+        for (database, key), value in later.definitions.items():
+            self.define(database, key, value)
         self.bodies.update(later.bodies)
         self.drops.extend(later.drops)
         # Nobody removes what was moved before this batch is written: it cannot be read until then.

@@ -186,6 +186,26 @@ def test_a_run_takes_little_beside_its_messages(tmp_path: Path) -> None:
     assert removed < 100 * 5
 
 
+def test_records_that_are_replaced_before_the_fold_are_not_counted(tmp_path: Path) -> None:
+    """Only what a fold is to write makes it due."""
+    value = b"x" * (FOLD_RECORD_BYTES // 4)
+    counts = []
+    with LogWorld(tmp_path) as world:
+        for last in (value, None):
+            for _ in range(6):
+                world.store.save_record("space", b"key", value)
+                append(world)
+            world.store.save_record("space", b"key", last)
+            world.store.save_record("space", b"key", last)
+            append(world)
+            assert world.store._folding is not None
+            counts.append(world.store._folding.batch.defined_bytes)
+
+    # The rest are numbers of the store's own.
+    assert counts[0] - counts[1] == len(value) + 4
+    assert counts[1] < 100
+
+
 def test_everything_that_a_batch_can_have_comes_back(tmp_path: Path) -> None:
     """Shared messages, failed attempts, last values, records, duplicate ids, purges, delivery times."""
 
