@@ -97,7 +97,10 @@ class Outgoing:
         if channel is None or not channel.fresh:
             return
         numbers = channel.save_fresh()
-        self._peer.mesh.storage.when_durable(partial(self.send, numbers), self._peer.store_failed)
+        storage = self._peer.mesh.storage
+        storage.when_durable(partial(self.send, numbers), self._peer.store_failed)
+        # Otherwise the peer would have nothing to do while more is gathered, and then much at once.
+        storage.hasten()
 
     def send(self, numbers: list[int]) -> None:
         """Send claimed messages."""

@@ -12,7 +12,8 @@ would be written just before they are consumed, and each connection would be ans
 the batch is looked at: a small one is committed at once, a larger one when nothing was added since the last look, after
 a number of looks, or when its records are enough for a fold. Looks are counted and not the time, because a message is
 consumed after some iterations of the loop, however long they are. If the disk is quick and the record small, the loop
-waits for the sync itself, which costs less than waking another thread twice.
+waits for the sync itself, which costs less than waking another thread twice. A caller whose messages nobody consumes
+before they are durable, such as a mesh, hastens it: then it is not looked at.
 
 `lmdb` says what the changes are. This module decides when they are committed. A store has these states:
 
@@ -58,6 +59,10 @@ UNHURRIED_S: Final = 0.005
 # A batch of so many changes is appended to the log at once: its callers are few, and most likely wait for these answers
 # before they send more.
 SMALL_CHANGES: Final = 64
+
+# Changes from which on a batch can be hastened: about a millisecond of work, so that the sync, which may take as long,
+# is not made for less.
+HASTE_CHANGES: Final = 400
 
 # Time between two looks at a larger batch: the shortest for which the loop can sleep.
 LOOK_S: Final = 0.001
@@ -254,6 +259,15 @@ class GroupCommit(Gathering):
         if reference.batch == self._gathering.number:
             self._urge()
 
+    def hasten(self) -> None:
+        """Commit what has gathered without waiting for more, if it is enough; see `Storage`."""
+        if self.failure is not None or self._gathering.changes < HASTE_CHANGES:
+            return
+        self._urge()
+        if self._run is not None and self._folding is not None and not self._is_due:
+            self._is_due = True
+            self._run.scheduler.call_soon(self._commit_due)
+
     # -- commits ---------------------------------------------------------------------------------------------
 
     def _urge(self) -> None:
@@ -270,16 +284,21 @@ class GroupCommit(Gathering):
         if self._folding is not None:
             self._looks = 0
             self._changes_seen = 0
-            self._run.scheduler.call_soon(self._look)
+            self._run.scheduler.call_soon(partial(self._look, self._gathering.number))
         elif self._in_flight is None:
             self._run.scheduler.call_soon(self._commit)
 
-    def _look(self) -> None:
+    def _commit_due(self) -> None:
+        """Commit the batch that was to be hastened, unless that was done."""
+        if self._is_due:
+            self._commit()
+
+    def _look(self, number: int) -> None:
         """Commit the batch if it is due; otherwise look again later. What is consumed until then needs no record."""
         run, folding = self._run, self._folding
-        if run is None or folding is None or not self._is_urgent or self._is_due:
-            return
         batch = self._gathering
+        if run is None or folding is None or not self._is_urgent or self._is_due or batch.number != number:
+            return
         changes = batch.changes
         if (
             changes <= SMALL_CHANGES
@@ -292,7 +311,7 @@ class GroupCommit(Gathering):
             return
         self._looks += 1
         self._changes_seen = changes
-        run.scheduler.call_later(LOOK_S, self._look)
+        run.scheduler.call_later(LOOK_S, partial(self._look, number))
 
     def _plan(self) -> None:
         """Have a commit start, without hurry; after the commit in flight the next batch is cut anyway."""

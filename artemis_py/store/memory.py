@@ -123,6 +123,9 @@ class MemoryStore:
     def hurry(self, reference: Reference) -> None:
         """Do nothing: no reference has a batch to wait for."""
 
+    def hasten(self) -> None:
+        """Do nothing: nothing is written."""
+
     def when_durable(self, callback: Callable[[], None], failed: Callable[[str], None] | None = None) -> None:
         """Run `callback` at once."""
         callback()

@@ -286,6 +286,9 @@ class Storage(Pages, Protocol):
     def hurry(self, reference: "Reference") -> None:
         """Commit this reference without delay, because a consumer waits for it to be durable (`Dispatcher.stored`)."""
 
+    def hasten(self) -> None:
+        """Commit everything put so far without waiting for more, if it is much: it will not be consumed before."""
+
     def when_durable(self, callback: Callable[[], None], failed: Callable[[str], None] | None = None) -> None:
         """Run `callback` once everything put so far is durable, at once if it is already. Callbacks keep their order.
 

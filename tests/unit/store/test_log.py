@@ -19,7 +19,7 @@ from artemis_py.store.batch import Batch
 from artemis_py.store.batch_record import LONG_BYTES, encode_batch
 from artemis_py.store.environment import Environment
 from artemis_py.store.folding import FOLD_RECORD_BYTES
-from artemis_py.store.group_commit import LOOK_S, SMALL_CHANGES, UNHURRIED_S
+from artemis_py.store.group_commit import HASTE_CHANGES, LOOK_S, SMALL_CHANGES, UNHURRIED_S
 from artemis_py.store.log_start import LogSettings
 from artemis_py.storetools.check import check_folder
 from artemis_py.storetools.statistics import statistics
@@ -337,6 +337,32 @@ def test_a_large_batch_waits_while_more_comes_but_not_for_long(tmp_path: Path, m
         world.hands.work()
 
     assert (jobs, waiting, confirmed) == ([0, 0, 0, 1], 0, [0, 1, 2, 3])
+
+
+@pytest.mark.parametrize(("count", "jobs"), [(HASTE_CHANGES - 1, 0), (HASTE_CHANGES, 1)])
+def test_a_batch_that_is_hastened_is_not_looked_at_if_it_is_large(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int, jobs: int
+) -> None:
+    """A peer waits for these messages, so nobody consumes them here. A look that was planned leaves the next batch."""
+    with LogWorld(tmp_path) as world:
+        world.queue()
+        world.settle()
+        looks = looks_of(world, monkeypatch)
+        world.send("q", *["m"] * (count - 1))
+        world.store.when_durable(lambda: None)
+        world.hands.turn()
+        world.store.hasten()
+        world.hands.turn()
+        appended = len(world.hands.jobs)
+        for _ in range(appended):
+            world.hands.work()
+            world.send("q", *["m"] * (SMALL_CHANGES + 1))
+            world.store.when_durable(lambda: None)
+            looks.pop()()
+        left = len(world.hands.jobs), len(looks)
+
+    assert appended == jobs
+    assert left == (0, 1 - jobs)
 
 
 def test_a_large_batch_is_appended_when_nothing_is_added(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
