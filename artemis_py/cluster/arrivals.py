@@ -59,10 +59,14 @@ class Arrivals:
         envelope = run.envelope
         if envelope.queue:
             self._check(peer, envelope)
-            count = 0
-            for message in run.messages:
-                count += self._take_handed(envelope, message)
-                incoming.taken_next()
+            queue = self._domain.queues.get(envelope.queue)
+            if queue is not None and queue.enabled and queue.address.name == envelope.address:
+                count = self._take_run(incoming, envelope, queue, run.messages)
+            else:
+                count = 0
+                for message in run.messages:
+                    count += self._take_handed(envelope, message)
+                    incoming.taken_next()
             self._count(peer, envelope, count)
         else:
             for message in run.messages:
@@ -73,6 +77,32 @@ class Arrivals:
                     incoming.hold(full)
         peer.taken += len(run.messages)
         self._mesh.taken += len(run.messages)
+
+    def _take_run(self, incoming: "Incoming", envelope: Envelope, queue: Queue, messages: list[Message]) -> int:
+        """Put messages that are handed over into a queue that takes them; return how many it took."""
+        addresses, numbers = self._domain.addresses, self._domain.dispatcher.numbers
+        delivery_count, was_acquired = envelope.delivery_count, envelope.was_acquired
+        address = ""
+        origin: Address | None = None
+        count = 0
+        self.is_taking = True
+        for message in messages:
+            if message.extra is not None:
+                # It is looked up: it may be a duplicate.
+                count += self._take_handed(envelope, message)
+                self.is_taking = True
+            else:
+                message.extra = envelope.path_alone
+                message.id = numbers.new_message_id()
+                if origin is None or message.address != address:
+                    address = message.address
+                    origin = addresses.get(address, queue.address)
+                message.origin = origin
+                queue.take_handed(message, delivery_count, was_acquired)
+                count += 1
+            incoming.taken_next()
+        self.is_taking = False
+        return count
 
     def _check(self, peer: "Peer", envelope: Envelope) -> None:
         """Raise ProtocolError for a queue that a peer must not hand over messages of."""
