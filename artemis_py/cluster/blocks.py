@@ -64,7 +64,12 @@ class Block:
             # The same as above, without the id, which means nothing to the peer, and without a copy.
             annotations, data = message.annotations, message.data
             size = len(_NO_ID) + len(middle) + len(annotations) + len(data)
-            self._messages += (_NO_ID, middle, annotations, data)
+            messages = self._messages
+            messages.append(_NO_ID)
+            messages.append(middle)
+            if annotations:
+                messages.append(annotations)
+            messages.append(data)
         self._sizes.append(size)
         self.count += 1
         self.size_bytes += size

@@ -14,7 +14,7 @@ has told its mark.
 """
 
 from collections.abc import Mapping
-from struct import Struct, error, iter_unpack
+from struct import Struct, error, iter_unpack, pack
 from typing import Final
 
 from artemis_py.core.queues.outcomes import RELEASED
@@ -31,6 +31,39 @@ CHANNELS: Final = "mesh-channels"
 _KEY: Final = Struct(">QQ")
 _ID: Final = Struct(">Q")
 _CLAIM: Final = Struct(">IIBQ")
+_NUMBER_BYTES: Final = 4
+_SEQUENCE_OFFSET: Final = 9
+_SEQUENCE_BYTES: Final = 8
+
+LEAST_COLUMNS: Final = 16
+"""Claims of one queue from which on they are packed by columns: 400 one by one take twice as long."""
+
+
+class _Run:
+    """Claims of one queue and priority, one after the other."""
+
+    def __init__(self, queue_id: int, priority: int) -> None:
+        self.queue_id: Final = queue_id
+        self.priority: Final = priority
+        self.offsets: Final[list[int]] = []
+        self.sequences: Final[list[int]] = []
+
+    def pack(self, parts: list[bytes]) -> None:
+        """Add them as a record has them."""
+        offsets, sequences, size = self.offsets, self.sequences, _CLAIM.size
+        count = len(offsets)
+        if count < LEAST_COLUMNS:
+            for index in range(count):
+                parts.append(_CLAIM.pack(offsets[index], self.queue_id, self.priority, sequences[index]))
+            return
+        block = bytearray(_CLAIM.pack(0, self.queue_id, self.priority, 0) * count)
+        column = pack(f">{count}I", *offsets)
+        for index in range(_NUMBER_BYTES):
+            block[index::size] = column[index::_NUMBER_BYTES]
+        column = pack(f">{count}Q", *sequences)
+        for index in range(_SEQUENCE_BYTES):
+            block[_SEQUENCE_OFFSET + index :: size] = column[index::_SEQUENCE_BYTES]
+        parts.append(bytes(block))
 
 
 class OriginChannel:
@@ -76,12 +109,18 @@ class OriginChannel:
     def _save(self, first: int, numbers: list[int]) -> None:
         """Store the record of claims that begins with this number; without claims in the store there is none."""
         parts: list[bytes] = []
+        run = _Run(0, 0)
         for number in numbers:
             reference = self.claims[number]
             if reference.handle:
                 queue = reference.queue
-                priority = queue.backlog.priority_of(reference)
-                parts.append(_CLAIM.pack(number - first, queue.id, priority, reference.sequence))
+                priority = 4 if queue.internal else reference.message.priority
+                if queue.id != run.queue_id or priority != run.priority:
+                    run.pack(parts)
+                    run = _Run(queue.id, priority)
+                run.offsets.append(number - first)
+                run.sequences.append(reference.sequence)
+        run.pack(parts)
         if parts:
             if not self._is_saved:
                 self._is_saved = True
@@ -96,9 +135,13 @@ class OriginChannel:
         # Not by a copy of all claims: many confirmations come while thousands of messages are on their way.
         number = self._lowest
         last = min(upto, self.next - 1)
+        claims = self.claims
         while number <= last:
-            if number in self.claims:
-                self._end(number, is_taken=True)
+            reference = claims.get(number)
+            if reference is not None:
+                del claims[number]
+                self.bytes_claimed -= reference.message.size
+                self._take_away(reference)
             number += 1
         self._lowest = number
         self.freed = max(self.freed, upto)
@@ -117,7 +160,7 @@ class OriginChannel:
         count = len(self.claims)
         # The newest first, so that each finds its place at the head at once.
         for number in list(reversed(self.claims)):
-            self._end(number, is_taken=False)
+            self._return(number, RELEASED)
         for first in list(self._records):
             self._forget_record(first)
         self.fresh = []
@@ -126,7 +169,7 @@ class OriginChannel:
 
     def withdraw(self, number: int, outcome: int) -> None:
         """Give one message back with this outcome; the peer is to pass over its number once that is in the store."""
-        self._end(number, is_taken=False, outcome=outcome)
+        self._return(number, outcome)
         for first, last in list(self._records.items()):
             if first <= number <= last:
                 self._save(first, [each for each in self.claims if first <= each <= last])
@@ -137,18 +180,23 @@ class OriginChannel:
             self._is_saved = False
             self._storage.save_record(CHANNELS, _ID.pack(self.id), None)
 
-    def _end(self, number: int, is_taken: bool, outcome: int = RELEASED) -> None:
+    def _take_away(self, reference: Reference) -> None:
+        """Remove a message that the peer has."""
+        end_claim(reference)
+        queue = reference.queue
+        if queue.is_deleted:
+            queue.delivering_count -= 1
+            forget(reference)
+        else:
+            acknowledge(reference)
+
+    def _return(self, number: int, outcome: int) -> None:
+        """Give a message back."""
         reference = self.claims[number]
         del self.claims[number]
         self.bytes_claimed -= reference.message.size
         end_claim(reference)
-        if not is_taken:
-            give_back(reference, outcome)
-        elif reference.queue.is_deleted:
-            reference.queue.delivering_count -= 1
-            forget(reference)
-        else:
-            acknowledge(reference)
+        give_back(reference, outcome)
 
     def _forget_record(self, first: int) -> None:
         del self._records[first]

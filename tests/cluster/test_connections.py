@@ -118,6 +118,32 @@ def test_claims_survive_a_crash_of_their_broker(sim: Simulation) -> None:
     assert len(set(consumer.bodies)) == len(consumer.bodies)
 
 
+def claimed(node: Node) -> dict[int, tuple[str, int]]:
+    """Queue and sequence of each claim of a broker that has one channel, by number."""
+    (channel,) = [each for each in node.mesh.channels if each.claims]
+    return {number: (each.queue.name, each.sequence) for number, each in channel.claims.items()}
+
+
+def test_many_claims_are_read_as_they_were_written(sim: Simulation) -> None:
+    """Of two queues, in turn; the peer is stopped, so all of them are in doubt when their broker starts again."""
+    a, b = sim.add_nodes(2, ClusterConfig(name="mesh", standing_grant=200))
+    assert sim.run_until(sim.is_meshed)
+    for queue in ("p", "q"):
+        sim.consume(b, queue, 200)
+    sim.run_for(1_000)
+    sim.stop(b, 60_000)
+    for queue, count in (("q", 40), ("p", 5), ("q", 60), ("p", 40)):
+        for number in range(count):
+            sim.send(a, queue, f"{queue}{number}")
+    sim.run_for(500)
+    before = claimed(a)
+    sim.crash(a, 100)
+    sim.run_for(1_000)
+
+    assert len(before) == 145
+    assert claimed(a) == before
+
+
 def test_silent_peer_gets_nothing_more(sim: Simulation) -> None:
     """A peer is suspect after check-period, and no longer when it speaks."""
     config = ClusterConfig(name="mesh", check_period_ms=2_000, connection_ttl_ms=60_000)

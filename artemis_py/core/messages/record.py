@@ -227,9 +227,10 @@ def decode_like_last(
 ) -> Message | None:
     """Return the message between two offsets, without its id, if it differs from the last one in its content only."""
     known = _LAST_KNOWN[0] if len(_LAST_KNOWN) > 0 else None
+    # No `startswith`: compiled, that is a call by name.
     if (
         known is None
-        or not content.startswith(known.octets, offset + _ID.size)
+        or content[offset + _ID.size : offset + known.annotations_offset] != known.octets
         or formats is not known.formats
         or end - offset < known.data_offset
     ):
