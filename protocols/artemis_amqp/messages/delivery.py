@@ -61,6 +61,10 @@ KEPT_KEYS: Final = 1024
 KEPT_KEY_CHARS: Final = 128
 _AROUND_SEQUENCE: Final[dict[str, tuple[bytes, bytes]]] = {}
 
+KEPT_NAMES: Final = 64
+_UNSEEN: Final[dict[str, bool]] = {}
+"""Names of the broker that AMQP clients do not see: each message from another broker of a mesh has one."""
+
 # Names of the broker that do not follow the rule _AMQ_FOO_BAR -> x-opt-FOO-BAR.
 _ANNOTATION_NAMES: Final[dict[str, str]] = {
     "_AMQ_INGRESS_TIMESTAMP": INGRESS_TIME,
@@ -107,7 +111,13 @@ def annotations_bytes(annotations_raw: bytes, sequence: int, extra: dict[str, ob
 
 def _has_seen(extra: dict[str, object]) -> bool:
     """Tell whether AMQP clients see any of these properties."""
-    return any(annotation_name(name) is not None for name in extra)
+    for name in extra:
+        if name not in _UNSEEN:
+            if annotation_name(name) is not None:
+                return True
+            if len(_UNSEEN) < KEPT_NAMES:
+                _UNSEEN[name] = True
+    return False
 
 
 def _around_sequence(routing_key: str) -> tuple[bytes, bytes]:
