@@ -244,7 +244,7 @@ def test_answers_for_a_subscription_that_has_ended_change_nothing() -> None:
 
 
 def test_identifiers_begin_again_behind_the_last_one() -> None:
-    """[MQTT-2.2.1-3] A run ends there, the next one begins with 1."""
+    """[MQTT-2.2.1-4] A run ends there, the next one begins with 1."""
     site, reader, writer = world()
     flight(reader)._last_id = MAX_PACKET_ID - 2
     send(writer, *BODIES)
@@ -272,7 +272,7 @@ def test_a_run_uses_no_identifier_of_a_delivery_that_is_not_answered() -> None:
 
 
 def test_a_run_uses_no_identifier_of_another_run() -> None:
-    """A client may leave QoS 1 unanswered while it answers QoS 2 until identifiers begin again."""
+    """[MQTT-2.2.1-4] A client may leave QoS 1 unanswered while it answers QoS 2 until identifiers begin again."""
     site, reader, writer = world(2)
     send(writer, b"a", b"bb")
     waiting = [packet[4] for packet in reader.packets()]
