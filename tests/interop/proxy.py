@@ -27,11 +27,19 @@ class Proxy:
         self._relay = Relay()
         self.port = await self._relay.port("127.0.0.1", self._target)
 
+    async def _close(self) -> None:
+        """End all connections, those as well that were accepted just before: their sockets would stay open."""
+        assert self._relay is not None
+        self._relay.refuses = True
+        await self._relay.close()
+        while others := asyncio.all_tasks() - {asyncio.current_task()}:
+            await asyncio.wait(others, timeout=1)
+            self._relay.cut()
+
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        assert self._relay is not None
-        asyncio.run_coroutine_threadsafe(self._relay.close(), self._loop).result(10)
+        asyncio.run_coroutine_threadsafe(self._close(), self._loop).result(30)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
