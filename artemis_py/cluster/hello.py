@@ -54,7 +54,7 @@ class Hello:
     run: int
     """A random number of this run: two brokers with the same id and incarnation have copies of one store."""
     runs: tuple[int, ...] = ()
-    """Those of the runs before it, the last one first, as far as they are kept (`starts`)."""
+    """Random numbers of the runs before it, the newest first, as far as they are kept (`starts`)."""
     connection: int
     """Number of this connection among all that it has made or accepted in this run."""
     now_ms: int

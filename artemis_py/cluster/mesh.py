@@ -113,7 +113,7 @@ class Mesh(TurnListener):
         self.run: Final = self.random_number()
         """A random number of this run."""
         self.runs: tuple[int, ...] = ()
-        """Those of the runs before it, the last one first."""
+        """Random numbers of the runs before it, the newest first."""
         self.connections: int = 0
         """Number of the last connection that was begun."""
         self._marked: dict[Peer, None] = {}
