@@ -125,7 +125,7 @@ def claimed(node: Node) -> dict[int, tuple[str, int]]:
 
 
 def test_many_claims_are_read_as_they_were_written(sim: Simulation) -> None:
-    """Of two queues, in turn; the peer is stopped, so all of them are in doubt when their broker starts again."""
+    """They are of two queues, in turn; the peer is stopped, so all are in doubt when their broker starts again."""
     a, b = sim.add_nodes(2, ClusterConfig(name="mesh", standing_grant=200))
     assert sim.run_until(sim.is_meshed)
     for queue in ("p", "q"):

@@ -229,7 +229,7 @@ def test_a_restored_store_is_noticed_by_those_that_met_it_later_and_by_no_other(
     nodes = sim.add_nodes(4)
     a, *others = nodes
     starts: set[int] = set()
-    """Those of A since the backup."""
+    """Numbers of the starts of A since the backup."""
 
     def live(part: str) -> None:
         for index in range(keyed.between(3, 12, part)):

@@ -92,7 +92,7 @@ class World:
 
 
 def test_a_run_is_settled_in_parts() -> None:
-    """However they lie to the visits that the messages came in; each message is held as long as a queue has it."""
+    """A part may end within the messages of a visit; each message is held as long as a queue has it."""
     world = World()
     world.send("abc")
     world.send("de")
