@@ -28,7 +28,7 @@ def runs(client: Client) -> list[tuple[int, int]]:
 def send(writer: Client, *payloads: bytes, topic: str = "t", qos: int = 1, **options: object) -> None:
     """Publish messages, whose deliveries wait for the next turn."""
     for payload in payloads:
-        writer.publish(topic, payload, qos, 1 + len(payload), **options)  # type: ignore[arg-type]
+        writer.publish(topic, payload, qos, 1 + len(payload), **options)
         if qos == 2:
             writer.send(wire.ack(6, 1 + len(payload)))
 
