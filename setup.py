@@ -10,6 +10,8 @@ import re
 import sys
 import sysconfig
 import tomllib
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from configparser import ConfigParser
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,8 +22,8 @@ from setuptools.errors import BaseError, CCompilerError, SetupError
 
 # Steps of an install that build nothing. Each is a run of this file, and mypyc takes a minute to write its C code.
 WITHOUT_EXTENSIONS = {"dist_info", "egg_info", "sdist", "--long-description", "--name", "--version"}
-# Nothing outside the group calls its C functions. Hidden, they are called directly and may be inlined; otherwise each
-# call goes through a table, because another library might replace the function.
+# Nothing outside the group calls its C functions. Hidden, they are called directly; otherwise each call goes through a
+# table, because another library might replace the function.
 HIDDEN = "-fvisibility=hidden"
 
 
@@ -86,13 +88,15 @@ def hot_extensions() -> list[Extension]:
         # No configuration file: strictness is checked by tox, here only what the compiler needs.
         options = ["--config-file=", "--explicit-package-bases"]
         # Level 3, the default, takes twice as long to compile, and what it makes is no faster.
-        extensions: list[Extension] = mypycify(options + paths, group_name="artemis_py", opt_level="2", debug_level="0")
+        extensions: list[Extension] = mypycify(
+            options + paths, group_name="artemis_py", opt_level="2", debug_level="0", multi_file=True
+        )
     except (ImportError, SystemExit) as error:
         say(f"mypyc cannot compile here, installing pure Python: {error}")
         return []
     if sys.platform != "win32":
         for extension in extensions:
-            extension.extra_compile_args.append(HIDDEN)
+            extension.extra_compile_args = [*extension.extra_compile_args, HIDDEN]
     return extensions
 
 
@@ -100,6 +104,15 @@ class BuildAllOrNothing(build_ext):
     """A group compiled in part fails on import, so one failure takes the whole group back to pure Python."""
 
     def build_extensions(self) -> None:
+        compile_in_turn = self.compiler.compile
+
+        def compile_side_by_side(sources: Sequence[str], *args: object, **options: object) -> list[str]:
+            """Each module is a C file; `build_ext --parallel` means extensions, and these are files of one."""
+            with ThreadPoolExecutor(self.parallel or os.cpu_count()) as pool:
+                compiled = pool.map(lambda source: compile_in_turn([source], *args, **options), sources)
+                return [path for paths in compiled for path in paths]
+
+        self.compiler.compile = compile_side_by_side
         try:
             super().build_extensions()
         except (BaseError, CCompilerError, OSError) as error:
