@@ -19,6 +19,8 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
+from mypy_extensions import mypyc_attr
+
 from artemis_py.cluster.announcements import SEEN_LIMIT_MS
 from artemis_py.cluster.hello import RETAINED_ASKED
 from artemis_py.cluster.patterns import Patterns
@@ -77,6 +79,7 @@ class Question:
         """Whether retained messages were looked up before all peers had answered."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Newcomers:
     """Subscriptions that wait until peers have told what is retained."""
 

@@ -19,6 +19,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
+from mypy_extensions import mypyc_attr
+
 from artemis_py.cluster.chosen_names import ChosenNames
 from artemis_py.cluster.made_names import make_name, node_in, short_id
 from artemis_py.cluster.records import AskedTemporary, ToldTemporary
@@ -108,6 +110,7 @@ class _Changes(Companion):
         self._chosen_names.address_removed(address)
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Temporaries(TemporaryNames):
     """The names of temporary addresses in a mesh."""
 

@@ -8,7 +8,7 @@ import pytest
 
 from artemis_py.cluster.hello import FEATURES, RETAINED_ASKED
 from artemis_py.cluster.mesh import Mesh
-from artemis_py.cluster.newcomers import MAX_LATE
+from artemis_py.cluster.newcomers import MAX_LATE, Newcomers
 from artemis_py.cluster.records import AskedRetained, Record, RetainedPiece, ToldRetained
 from artemis_py.cluster.retained_topics import MAX_QUESTIONS
 from artemis_py.core.messages.builtin_format import plain_message
@@ -360,13 +360,20 @@ def test_peer_of_an_earlier_version_is_not_waited_for(sim: Simulation) -> None:
 # -- a planted fault ---------------------------------------------------------------------------------------------
 
 
+class NobodyAsked(Newcomers):
+    """What is retained is looked up at once."""
+
+    def introduce(self, newcomer: Newcomer) -> bool:
+        return False
+
+
 def maker_without_questions() -> MeshMaker:
-    """A mesh that looks up at once what is retained."""
+    """What makes a mesh with this fault."""
 
     class Hasty(Mesh):
         def __init__(self, *arguments: object) -> None:
             super().__init__(*arguments)  # type: ignore[arg-type]
-            self.newcomers.introduce = lambda newcomer: False  # type: ignore[method-assign]
+            self.newcomers = NobodyAsked(self)
 
     return lambda domain, config, id, name: Hasty(domain, config, id, name, FORMATS)
 
