@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from artemis_mqtt.engine.delivery import MAX_PACKET_ID
+from artemis_mqtt.engine.delivery_run import all_acks, count_acks
 from tests import mqtt_harness as wire
 from tests.mqtt_site import Client, Site, connected
 
@@ -110,3 +111,17 @@ def test_every_message_comes_once_in_order_and_nothing_is_left(actions: list[tup
         assert subscription.consumer.unsettled_bytes == 0
     account = world.site.domain.account
     assert (account.size_bytes, account.message_count) == (0, 0)
+
+
+@given(st.integers(1, 2000), st.integers(1, 3000), st.sets(st.integers(0, 3000), max_size=3))
+def test_acknowledgements_are_counted_up_to_the_first_that_is_not_due(
+    packet_id: int, most: int, wrong: set[int]
+) -> None:
+    """Wherever it is, also if the last one is due."""
+    data = bytearray(all_acks(b"\x50\x02")[4 * (packet_id - 1) : 4 * (packet_id - 1 + most)])
+    for index in wrong:
+        if index < most:
+            data[4 * index + 3] ^= 1
+    right = min([index for index in wrong if index < most], default=most)
+
+    assert count_acks(b"xy" + bytes(data), 2, b"\x50\x02", packet_id, most) == right
