@@ -5,7 +5,7 @@ from collections import deque
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from artemis_mqtt.engine.delivery import MAX_PACKET_ID
+from artemis_mqtt.engine.delivery import MAX_PACKET_ID, Delivery, DeliveryTable
 from artemis_mqtt.engine.delivery_run import all_acks, count_acks
 from tests import mqtt_harness as wire
 from tests.mqtt_site import Client, Site, connected
@@ -111,6 +111,26 @@ def test_every_message_comes_once_in_order_and_nothing_is_left(actions: list[tup
         assert subscription.consumer.unsettled_bytes == 0
     account = world.site.domain.account
     assert (account.size_bytes, account.message_count) == (0, 0)
+
+
+@given(
+    st.sets(st.integers(1, 60), max_size=20),
+    st.integers(1, 60),
+    st.integers(0, 60),
+    st.sampled_from([0, MAX_PACKET_ID - 60]),
+)
+def test_a_run_may_use_the_identifiers_up_to_the_next_one_in_use(
+    used: set[int], first_id: int, most: int, shift: int
+) -> None:
+    """However many deliveries are listed, and wherever they lie in the ring."""
+    table = DeliveryTable()
+    for packet_id in used:
+        table.put(Delivery(packet_id + shift, 1, 0, None, True))
+    free = 0
+    while free < most and first_id + free not in used and first_id + free + shift <= MAX_PACKET_ID:
+        free += 1
+
+    assert table.count_free(first_id + shift, most) == free
 
 
 @given(st.integers(1, 2000), st.integers(1, 3000), st.sets(st.integers(0, 3000), max_size=3))

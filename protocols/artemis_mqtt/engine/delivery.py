@@ -132,10 +132,17 @@ class DeliveryTable:
                 most = min(most, run.first_id - packet_id)
             elif run.first_id + run.count > packet_id:
                 return 0
-        if self._listed:
-            for offset in range(most):
-                if self.listed(packet_id + offset) is not None:
-                    return offset
+        if self._listed == 0:
+            return most
+        if len(self._places) <= most:
+            # Most often a few deliveries are listed, and the places are few.
+            for delivery in self._places:
+                if delivery is not None and packet_id <= delivery.packet_id < packet_id + most:
+                    most = delivery.packet_id - packet_id
+            return most
+        for offset in range(most):
+            if self.listed(packet_id + offset) is not None:
+                return offset
         return most
 
     def unfold(self) -> None:
