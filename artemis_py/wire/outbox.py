@@ -66,15 +66,6 @@ class Outbox:
         chunks.append(third)
         self.size += size
 
-    def write_all(self, chunks: list[bytes], size: int) -> None:
-        """Collect packets of `size` octets together, in pieces. After `close` they are discarded."""
-        if self.is_closed:
-            return
-        if not self.chunks:
-            self.wake()
-        self.chunks.extend(chunks)
-        self.size += size
-
     def take(self) -> bytes:
         """Return all output up to the first gate, which may be nothing. If there is any, `was_full` is reset."""
         chunks = self.chunks

@@ -6,6 +6,9 @@ the packet identifier only, so a copy is a list in which identifiers alternate w
     start of 1st | id | payload of 1st, start of 2nd | id | payload of 2nd, start of 3rd | id | payload of 3rd
 
 In version 5 the properties stand before the payload.
+
+Subscribers that came at the same time and get the same messages are at the same identifiers, too. For them the octets
+are the same, and joined once.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -13,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 from artemis_mqtt.broker.format import QOS_MASK, RETAIN, RETAINED_COPY
 from artemis_mqtt.engine.fields import write_varint
 from artemis_mqtt.engine.publish import PUBLISH_BYTE, publish_start
+from artemis_mqtt.engine.publish_writer import run_packets
 from artemis_py.core.messages.message import Message
 
 if TYPE_CHECKING:
@@ -28,7 +32,21 @@ _KEPT_BYTES: Final = 1 << 18
 class Copies:
     """Consecutive messages as packets for the subscriptions that ask for the same QoS and version."""
 
-    __slots__ = ("_messages", "_most_qos", "count", "identifier", "is_v5", "largest", "pieces", "qos", "sizes", "tails")
+    __slots__ = (
+        "_count",
+        "_first_id",
+        "_messages",
+        "_most_qos",
+        "_packets",
+        "_pieces",
+        "_tails",
+        "count",
+        "identifier",
+        "is_v5",
+        "largest",
+        "qos",
+        "sizes",
+    )
 
     def __init__(self, outlet: "Outlet", subscription: "Subscription", messages: list[Message]) -> None:
         """Take messages up to the first one that goes out otherwise: with another QoS, with RETAIN, or converted."""
@@ -40,14 +58,18 @@ class Copies:
         """QoS of all packets."""
         self.count: int = 0
         """Number of packets; 0: the first message goes out otherwise."""
-        self.pieces: list[bytes] = []
+        self._pieces: list[bytes] = []
         """What is before the identifier of each packet, from the payload of the packet before on."""
-        self.tails: list[bytes] = []
+        self._tails: list[bytes] = []
         """What is behind the identifier of each packet."""
         self.sizes: list[int] = []
         """Octets of the packets up to and including each."""
         self.largest: int = 0
         """Octets of the largest packet."""
+        self._packets: bytes = b""
+        """The packets that were asked for last: so many, from this identifier on."""
+        self._first_id: int = 0
+        self._count: int = 0
         self._encode(outlet)
 
     def are_for(self, outlet: "Outlet", subscription: "Subscription", messages: list[Message]) -> bool:
@@ -63,6 +85,14 @@ class Copies:
     def may_be_kept(self) -> bool:
         """Whether other subscribers may get the same, and few bytes are kept for them."""
         return self.count == len(self._messages) and self.sizes[self.count - 1] <= _KEPT_BYTES
+
+    def packets(self, first_id: int, count: int) -> bytes:
+        """Return the first packets, with identifiers from `first_id` on."""
+        if first_id != self._first_id or count != self._count:
+            self._packets = run_packets(self._pieces, self._tails, first_id, count)
+            self._first_id = first_id
+            self._count = count
+        return self._packets
 
     def _encode(self, outlet: "Outlet") -> None:
         most = self._most_qos
@@ -97,8 +127,8 @@ class Copies:
             if length != start_length:
                 start = publish_start(PUBLISH_BYTE | qos << 1, length, field)
                 start_length = length
-            self.pieces.append(before + start)
-            self.tails.append(tail)
+            self._pieces.append(before + start)
+            self._tails.append(tail)
             packet_size = len(start) + 2 + len(tail)
             self.largest = max(self.largest, packet_size)
             size += packet_size

@@ -102,7 +102,8 @@ def send_run(outlet: "Outlet", subscription: "Subscription", messages: list[Mess
     writer = outlet.writer
     if copies.count == 0 or consumer is None or consumer.mark is not None or not writer.takes(copies.largest):
         return 0
-    count = writer.send_run(copies.pieces, copies.tails, copies.sizes, outlet.outgoing.next_id)
+    count = writer.room_for(copies.sizes)
+    writer.send_run(copies.packets(outlet.outgoing.next_id, count))
     if count < len(messages):
         messages = messages[:count]
     _add(outlet, subscription, consumer, messages, first, copies.qos)

@@ -23,6 +23,18 @@ _NO_PROPERTIES: Final = b"\x00"
 _MIN_ALIASED_SIZE: Final = 8
 
 
+def run_packets(pieces: list[bytes], tails: list[bytes], first_id: int, count: int) -> bytes:
+    """Return the first of some packets of QoS 1 or 2, with identifiers from `first_id` on.
+
+    `pieces` has the octets between the identifiers, `tails` those behind the identifier of each.
+    """
+    packets: list[bytes] = [b""] * (2 * count + 1)
+    packets[:-1:2] = pieces if count == len(pieces) else pieces[:count]
+    packets[1::2] = write_packet_ids(first_id, count)
+    packets[2 * count] = tails[count - 1]
+    return b"".join(packets)
+
+
 class PublishWriter:
     """The messages that one client takes: how large they may be, and the aliases it knows."""
 
@@ -68,25 +80,22 @@ class PublishWriter:
         """Tell whether the client takes packets of so many octets."""
         return self.max_packet_size == 0 or size <= self.max_packet_size
 
-    def send_run(self, pieces: list[bytes], tails: list[bytes], sizes: list[int], first_id: int) -> int:
-        """Send the first of some messages of QoS 1 or 2 with identifiers from `first_id` on; return how many.
+    def send_run(self, packets: bytes) -> None:
+        """Send what `run_packets` made, no more than there is `room_for`.
 
-        There is room for at least one (`Outbox.has_room`); none of them is larger than the client `takes`, which takes
-        no aliases. `pieces` has the octets between the identifiers, `tails` those behind the identifier of each, and
-        `sizes` the octets of the packets up to and including each.
+        None of the packets is larger than the client `takes`, which takes no aliases.
+        """
+        self._outbox.write(packets)
+
+    def room_for(self, sizes: list[int]) -> int:
+        """Return how many packets may be sent: up to the one that fills the output. The output is not full yet.
+
+        `sizes` are the octets of the packets up to and including each.
         """
         outbox = self._outbox
         count = len(sizes)
         room = outbox.limit - outbox.size
-        if sizes[count - 1] > room:
-            count = bisect_left(sizes, room) + 1
-            pieces = pieces[:count]
-        packets: list[bytes] = [b""] * (2 * count + 1)
-        packets[:-1:2] = pieces
-        packets[1::2] = write_packet_ids(first_id, count)
-        packets[2 * count] = tails[count - 1]
-        outbox.write_all(packets, sizes[count - 1])
-        return count
+        return count if sizes[count - 1] <= room else bisect_left(sizes, room) + 1
 
     def send(
         self, topic_field: bytes, payload: bytes, qos: int, retain: bool, dup: bool, packet_id: int, properties: bytes

@@ -374,6 +374,26 @@ def test_copies_differ_in_what_belongs_to_the_subscriber() -> None:
     assert [runs(reader) for reader in readers] == [[(1, 5)], [(601, 5)], [(1, 5)], [(1, 5)]]
 
 
+def test_subscribers_at_the_same_identifiers_share_their_octets() -> None:
+    """However different the room is that their connections have; where identifiers differ, octets do."""
+    site = Site()
+    readers = [connected(site, f"reader{number}", 4) for number in range(5)]
+    writer = connected(site, "writer")
+    for reader in readers:
+        reader.subscribe("t", 1)
+    readers[2].handler.engine.outbox.limit = 20
+    flight(readers[3])._last_id = 600
+    send(writer, *BODIES)
+    site.turn()
+    chunks = [reader.handler.engine.outbox.chunks for reader in readers]
+    got = [[(packet[2], packet[4]) for packet in reader.packets()] for reader in readers]
+
+    assert [len(each) for each in chunks] == [1] * 5
+    assert chunks[1][0] is chunks[0][0]
+    assert len(chunks[2][0]) < len(chunks[0][0])
+    assert got == [list(zip(BODIES, range(first, first + 5), strict=True)) for first in (1, 1, 1, 601, 1)]
+
+
 def test_a_message_that_is_retained_goes_by_itself() -> None:
     """[MQTT-3.3.1-12] With RETAIN if the subscription wants that as it was published."""
     site = Site()
