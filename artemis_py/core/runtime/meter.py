@@ -12,6 +12,9 @@ UNLIMITED: Final = 1 << 60
 PASSED_SHIFT: Final = 3
 """2 ** PASSED_SHIFT messages that queues pass on, and do not hold, count as one unit."""
 
+ANSWERED_SHIFT: Final = 4
+"""2 ** ANSWERED_SHIFT messages that a client acknowledges as a run count as one unit."""
+
 # Units of work that is done once for a name; measured with `benchmarks/fairness.py`.
 ADDRESS_UNITS: Final = 10
 """Creating or deleting an address."""

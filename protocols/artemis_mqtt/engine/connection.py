@@ -64,7 +64,7 @@ from artemis_mqtt.engine.transitions import (
     check_transition,
     untimely,
 )
-from artemis_py.core.runtime.meter import Meter
+from artemis_py.core.runtime.meter import ANSWERED_SHIFT, Meter
 from artemis_py.wire.inbox import Inbox
 from artemis_py.wire.outbox import Outbox
 
@@ -261,9 +261,10 @@ class MqttConnection:
             if length == 2 and 0x40 <= first <= 0x70 and offset + 4 <= size and self.state == OPEN:
                 count = 0
                 if self.acks.has_runs:
-                    count = self.acks.read_run(first, data, offset, min(size - offset >> 2, meter.end - meter.work + 1))
+                    most = min(meter.end - meter.work + 1, size) << ANSWERED_SHIFT
+                    count = self.acks.read_run(first, data, offset, min(size - offset >> 2, most))
                 if count > 0:
-                    meter.work += count - 1
+                    meter.work += count >> ANSWERED_SHIFT
                     offset += 4 * count
                 else:
                     self.acks.read_short(first, data[offset + 2] << 8 | data[offset + 3])

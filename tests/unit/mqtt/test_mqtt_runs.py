@@ -8,6 +8,7 @@ from artemis_mqtt.engine.delivery_run import DeliveryRun, all_acks, count_acks
 from artemis_mqtt.engine.flight import MOST_RUNS, OutgoingFlight
 from artemis_mqtt.engine.packets import Unsubscribe
 from artemis_mqtt.engine.properties import Properties
+from artemis_py.core.runtime.meter import UNLIMITED
 from tests import mqtt_harness as wire
 from tests.mqtt_site import Client, Site, connected, lasting
 
@@ -79,6 +80,27 @@ def test_answers_in_order_end_a_run(version: int) -> None:
 
     assert got == list(zip([*BODIES, b"f", b"gg"], range(1, 8), strict=True))
     assert seen == [[(1, 5)], [(4, 2)], [(4, 4)]]
+    assert is_over(site, reader)
+
+
+def test_answers_of_a_run_are_little_work() -> None:
+    """Sixteen of them are a unit, beside the one of the packet; a share that is used up leaves the rest for later."""
+    site, reader, writer = world()
+    send(writer, *[b"%d" % number for number in range(100)])
+    reader.packets()
+    meter = site.domain.meter
+    before = meter.work
+    answer(reader, PUBACK, *range(1, 41))
+    work = [meter.work - before]
+    meter.end = meter.work + 1
+    answer(reader, PUBACK, *range(41, 101))
+    work.append(meter.work - before)
+    left = runs(reader)
+    meter.end = UNLIMITED
+    reader.packets()
+
+    assert work == [3, 5]
+    assert left == [(57, 44)]
     assert is_over(site, reader)
 
 
