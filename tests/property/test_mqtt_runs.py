@@ -1,6 +1,7 @@
 """A subscriber of QoS 1 and 2 whatever becomes of its runs: every message once, in order, and nothing is left over."""
 
 from collections import deque
+from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -33,6 +34,12 @@ class World:
 
     def publish(self, topic: str, qos: int, count: int, size: int) -> None:
         """Some messages in one turn."""
+        self.leave(topic, qos, count, size)
+        self.writer.packets()
+        self.take()
+
+    def leave(self, topic: str, qos: int, count: int, size: int) -> None:
+        """Some messages that wait for the next turn."""
         for _ in range(count):
             self._number += 1
             body = b"%d" % self._number + b"x" * (self._number % size)
@@ -40,12 +47,18 @@ class World:
             self.writer.publish(topic, body, qos, self._number)
             if qos == 2:
                 self.writer.send(wire.ack(6, self._number))
-        self.writer.packets()
-        self.take()
 
     def take(self) -> None:
-        """Read what was written for the subscriber."""
-        for packet in self.reader.packets():
+        """Deliver everything, and read what was written for the subscriber."""
+        self._note(self.reader.packets())
+
+    def pass_time(self, milliseconds: int) -> None:
+        """Read what was written for the subscriber after some time, in which no queue was visited."""
+        self.site.pass_time(milliseconds / 1000)
+        self._note(wire.read_server_packets(self.reader.version, self.reader.handler.data_to_send()))
+
+    def _note(self, packets: list[Any]) -> None:
+        for packet in packets:
             if packet[0] == "publish":
                 self.got[packet[1]].append(packet[2])
                 if packet[3]:
@@ -56,9 +69,14 @@ class World:
 
     def answer(self, count: int) -> None:
         """Give the answers that are due first, in one read."""
+        self.answer_early(count)
+        self.take()
+
+    def answer_early(self, count: int) -> None:
+        """Give them before messages that wait are delivered."""
         answers = [self.due.popleft() for _ in range(min(count, len(self.due)))]
         self.reader.send(*[wire.ack(*each) for each in answers])
-        self.take()
+        self.pass_time(0)
 
     def answer_one(self, index: int) -> None:
         """Give one answer out of its order."""
@@ -78,14 +96,20 @@ class World:
 
 
 publishing = st.tuples(
-    st.just("publish"), st.sampled_from("tu"), st.integers(0, 2), st.integers(1, 12), st.sampled_from([1, 1, 3])
+    st.sampled_from(["publish", "leave"]),
+    st.sampled_from("tu"),
+    st.integers(0, 2),
+    st.integers(1, 12),
+    st.sampled_from([1, 1, 3]),
 )
 steps = st.one_of(
     publishing,
     publishing,
     st.tuples(st.just("answer"), st.integers(1, 20)),
     st.tuples(st.just("answer"), st.integers(1, 20)),
+    st.tuples(st.just("answer_early"), st.integers(1, 20)),
     st.tuples(st.just("answer_one"), st.integers(0, 5)),
+    st.tuples(st.just("pass_time"), st.sampled_from([1, 25, 100])),
     st.tuples(st.just("look")),
 )
 
@@ -97,6 +121,7 @@ def test_every_message_comes_once_in_order_and_nothing_is_left(actions: list[tup
     world = World(last_id)
     for name, *arguments in actions:
         getattr(world, str(name))(*arguments)
+    world.take()
     while world.due:
         world.answer(7)
 

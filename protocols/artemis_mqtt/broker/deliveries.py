@@ -158,6 +158,21 @@ class Subscription(PassingSink):
             outlet.blocked.append(self)
         return count
 
+    @property
+    def is_due(self) -> bool:
+        """Whether the dispatcher is about to send it messages, and nothing that the connection knows of prevents it."""
+        queue = self.queue
+        outlet = self.outlet
+        consumer = self.consumer
+        return (
+            queue.dispatch.is_ready
+            and queue.backlog.count > 0
+            and consumer is not None
+            and not consumer.blocked
+            and outlet is not None
+            and outlet.can_go_on()
+        )
+
     def _is_claimed(self, claims: dict[tuple[int, int], Delivery], consumer: Consumer, reference: Reference) -> bool:
         """Tell whether another member of the group began with this message before a restart [MQTT-4.8.2-4].
 

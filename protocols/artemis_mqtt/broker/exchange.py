@@ -1,8 +1,8 @@
 """Messages of one client that was accepted, in both directions, and their answers.
 
 Answers that promise something (PUBACK, PUBREC, PUBCOMP, PUBREL, SUBACK, UNSUBACK) are gathered while packets are read,
-and go out when the store has what they promise: first the answers, in the order of their causes, then PUBRELs, then
-deliveries of QoS 2 whose records had to be durable.
+and go out when the store has what they promise: first the answers, in the order of their causes, then PUBRELs (see
+`pubrels`), then deliveries of QoS 2 whose records had to be durable.
 """
 
 import logging
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from artemis_mqtt.broker.deliveries import Outlet
 from artemis_mqtt.broker.errors import to_reason
 from artemis_mqtt.broker.publishing import Publisher
+from artemis_mqtt.broker.pubrels import Pubrels
 from artemis_mqtt.broker.sent import Sent, sent
 from artemis_mqtt.broker.sent_run import as_sent_run
 from artemis_mqtt.broker.session import ClientSession
@@ -44,14 +45,9 @@ class Exchange(MessageHandler):
         self._session: ClientSession = session
         self._acks: PendingAcks | None = None
         """Collects the answers that follow each other; None: the next one begins a new collection."""
-        self._releases: list[tuple[int, int]] = []
-        """Packet identifiers of deliveries whose PUBREC is to be durable before the PUBREL goes out: each has the first
-        of some that follow each other, and their number."""
-        self._release_id: int = 0
-        """The newest of them."""
-        self._release_count: int = 0
+        self._pubrels: Pubrels = Pubrels(handler, handler.manager.deferred_pubrels)
         for delivery in session.releases():
-            self._release(delivery.packet_id, 1)
+            self._pubrels.add_one(delivery.packet_id)
         self._full: Address | None = None
         """Full address that this client waits for while it is not read from."""
 
@@ -70,12 +66,7 @@ class Exchange(MessageHandler):
     def gather(self) -> None:
         """Add what goes out behind the answers, before the store is asked for all of them."""
         self._acks = None
-        if self._release_count:
-            for first_id, count in self._releases:
-                self._answers.when_durable(partial(self._engine.acks.send_pubrels, first_id, count))
-            self._releases = []
-            self._answers.when_durable(partial(self._engine.acks.send_pubrels, self._release_id, self._release_count))
-            self._release_count = 0
+        self._pubrels.gather()
         outlet = self.outlet
         if outlet.unstored:
             unstored = outlet.unstored
@@ -194,7 +185,7 @@ class Exchange(MessageHandler):
             session.forget_outgoing(delivery.packet_id)
             return
         session.received(delivery)
-        self._release(delivery.packet_id, 1)
+        self._pubrels.add_one(delivery.packet_id)
 
     def on_pubacks(self, run: DeliveryRun, count: int) -> None:
         """Settle deliveries of QoS 1: the client has them."""
@@ -207,17 +198,7 @@ class Exchange(MessageHandler):
         sent_run = as_sent_run(run)
         if sent_run is not None:
             sent_run.kept.settle(count)
-        self._release(first_id, count)
-
-    def _release(self, first_id: int, count: int) -> None:
-        """Note deliveries whose PUBREL goes out when the store knows of their PUBREC."""
-        if self._release_count and first_id == self._release_id + self._release_count:
-            self._release_count += count
-            return
-        if self._release_count:
-            self._releases.append((self._release_id, self._release_count))
-        self._release_id = first_id
-        self._release_count = count
+            self._pubrels.add_run(sent_run.subscription, first_id, count)
 
     def on_pubcomp(self, delivery: Delivery) -> None:
         """Forget a delivery of QoS 2."""

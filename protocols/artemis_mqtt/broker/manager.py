@@ -8,6 +8,7 @@ from artemis_mqtt.broker.copies import Copies
 from artemis_mqtt.broker.format import MqttFormat
 from artemis_mqtt.broker.handler import ClientHandler
 from artemis_mqtt.broker.parameters import PARAMETERS, BrokerLimits, Parameters
+from artemis_mqtt.broker.pubrels import DeferredPubrels
 from artemis_mqtt.broker.sessions import Sessions
 from artemis_mqtt.broker.system_topics import SystemTopics
 from artemis_mqtt.engine.topics import topic_field
@@ -51,6 +52,7 @@ class MqttProtocolManager:
         self.brake: LogBrake = brake
         self.copies: Copies | None = None
         """The packets that a subscription was sent last, for others that get the same; as much as one write has."""
+        self.deferred_pubrels: Final = DeferredPubrels(host.dispatcher)
         self._topic_fields: dict[str, bytes] = {}
         self._key_fields: dict[str, bytes] = {}
 

@@ -229,7 +229,7 @@ def test_whatever_looks_at_single_deliveries_finds_them() -> None:
 
 
 def test_pubrels_that_wait_find_deliveries_that_became_single() -> None:
-    """The run is made into deliveries between PUBREC and the answer of the store."""
+    """The run is made into deliveries between PUBREC and PUBREL."""
     site, reader, writer = world(2)
     send(writer, *BODIES, qos=2)
     reader.packets()
