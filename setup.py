@@ -25,6 +25,8 @@ WITHOUT_EXTENSIONS = {"dist_info", "egg_info", "sdist", "--long-description", "-
 # Nothing outside the group calls its C functions. Hidden, they are called directly; otherwise each call goes through a
 # table, because another library might replace the function.
 HIDDEN = "-fvisibility=hidden"
+# Compilers side by side: one takes up to 120 MB, and a container may have the memory for two of a machine's many cores.
+MOST_COMPILERS = 8
 
 
 def say(text: str) -> None:
@@ -108,7 +110,7 @@ class BuildAllOrNothing(build_ext):
 
         def compile_side_by_side(sources: Sequence[str], *args: object, **options: object) -> list[str]:
             """Each module is a C file; `build_ext --parallel` means extensions, and these are files of one."""
-            with ThreadPoolExecutor(self.parallel or os.cpu_count()) as pool:
+            with ThreadPoolExecutor(self.parallel or min(os.cpu_count() or 1, MOST_COMPILERS)) as pool:
                 compiled = pool.map(lambda source: compile_in_turn([source], *args, **options), sources)
                 return [path for paths in compiled for path in paths]
 
