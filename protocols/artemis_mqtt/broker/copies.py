@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 _NO_PROPERTIES: Final = b"\x00"
 
-# Larger ones are not kept for the next subscriber: the messages would stay in memory, and no account counts them. To
-# make them again is little beside sending them.
+# Larger ones are not kept for the next subscriber: their pieces, and the octets they were joined to, would stay in
+# memory, and no account counts them. To make them again is little beside sending them.
 _KEPT_BYTES: Final = 1 << 18
 
 
