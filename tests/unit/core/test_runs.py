@@ -92,7 +92,7 @@ class World:
 
 
 def test_a_run_is_settled_in_parts() -> None:
-    """A part may end within the messages of a visit; each message is held as long as a queue has it."""
+    """A part may end between two messages of one visit. A message is held until no queue has it any more."""
     world = World()
     world.send("abc")
     world.send("de")
