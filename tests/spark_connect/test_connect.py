@@ -42,6 +42,7 @@ def test_the_notebook_runs_from_top_to_bottom(
     sender = connection.create_sender("orders")
     for number in range(100):
         sender.send(Message(body=str(number), properties={"region": ("north", "south")[number % 2]}))
+    connection.close()  # the notebook may take minutes, in which this client would say nothing
     notebook = REPOSITORY / "examples" / "spark" / "queue.ipynb"
     run = (
         "import sys, nbformat; from nbclient import NotebookClient; "
@@ -60,6 +61,7 @@ def test_the_notebook_runs_from_top_to_bottom(
     shown = _outputs(done.stdout)
     assert "100" in shown
     assert "north|   50" in shown
+    connection = BlockingConnection(broker.url, timeout=30)
     receiver = connection.create_receiver("orders.large", credit=10)
     assert sorted(receiver.receive(timeout=30).body for _ in range(10)) == [str(number) for number in range(90, 100)]
     connection.close()
