@@ -25,6 +25,10 @@ LOGGER: Final = named_logger(__name__)
 # is the loop's, need no such look.
 LONGEST_CORE_WAIT_S: Final = 5.0
 
+# The core counts milliseconds, so each time that one of its deadlines is worked out in seconds of the loop, it comes
+# a part of one earlier or later. To set the timer again for that would cost more than a turn that has little to do.
+TIMER_SLACK_S: Final = 0.001
+
 # After a failure in the core's own deadlines they pause for this long; otherwise the same failure would fill the log.
 REST_AFTER_FAILURE_S: Final = 1.0
 
@@ -234,9 +238,9 @@ class Turn:
             self._arm(max(now + delay, self._core_rests_until))
 
     def _arm(self, when: float) -> None:
-        """Set the timer to `when`, unless it goes off earlier."""
+        """Set the timer to `when`, unless it goes off earlier, or less than 1 ms later."""
         if self._timer is not None:
-            if self._timer_at <= when:
+            if self._timer_at < when + TIMER_SLACK_S:
                 return
             self._timer.cancel()
         if not self._is_stopped:

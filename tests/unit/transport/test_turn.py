@@ -281,6 +281,19 @@ def test_the_earlier_deadline_of_both_clocks_comes_first(turn: Turn, core: Scrip
         assert not core.is_due()
 
 
+def test_a_deadline_that_stays_sets_the_timer_once(turn: Turn, core: ScriptedCore, loop: ManualLoop) -> None:
+    """Each turn works out anew when it comes, from clocks of the core that count whole milliseconds."""
+    core.deadline_ms, core.steady_deadline_ms = START_MS + 1000, 1000
+    for fraction_ms in (0.9, 0.6, 0.3, 0.0):
+        loop.now = (round(loop.now * 1000) + fraction_ms) / 1000
+        turn.plan()
+        loop.run()
+
+    assert len(loop.planned) == 1
+    loop.advance(1.0)
+    assert core.deadlines_handled == [START_MS + 1000]
+
+
 def test_failing_core_deadline_rests_before_it_is_tried_again(
     turn: Turn, core: ScriptedCore, loop: ManualLoop, caplog: pytest.LogCaptureFixture
 ) -> None:
