@@ -35,12 +35,12 @@ def control(pid: int, *arguments: str) -> None:
     subprocess.run(["callgrind_control", *arguments, str(pid)], check=True, capture_output=True, timeout=60)
 
 
-def counted(folder: Path, number: int) -> int:
-    """The instructions in callgrind's file of this number."""
-    for line in (folder / f"callgrind.{number}").read_text().splitlines():
+def instructions_in(file: Path) -> int:
+    """The instructions in a file of callgrind's. Raises SystemExit if it has no sum."""
+    for line in file.read_text().splitlines():
         if line.startswith(("summary:", "totals:")):
             return int(line.split()[1])
-    raise SystemExit(f"callgrind wrote no sum to {folder}/callgrind.{number}")
+    raise SystemExit(f"callgrind wrote no sum to {file}")
 
 
 def instructions(python: Path, load: str, messages: int, folder: Path) -> float:
@@ -60,7 +60,8 @@ def instructions(python: Path, load: str, messages: int, folder: Path) -> float:
             control(pid, "--dump")
     finally:
         broker.stop()
-    return (counted(folder / "broker", 2) - counted(folder / "broker", 1)) / (delivered[1] - delivered[0])
+    shorter, longer = (instructions_in(folder / "broker" / f"callgrind.{number}") for number in (1, 2))
+    return (longer - shorter) / (delivered[1] - delivered[0])
 
 
 def main() -> None:

@@ -477,6 +477,7 @@ class Load:
         self.finish()
         return {
             "messages": delivered,
+            "all_messages": self.delivered,
             "messages_per_s": delivered / elapsed,
             "broker_cpu_us": cpu / delivered * 1e6,
             "broker_load": cpu / elapsed,

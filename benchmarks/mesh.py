@@ -12,9 +12,11 @@ within a round.
                  memory and octets for each queue, longest wait of a client at the other one meanwhile
     nodes        3 to 100 simulated nodes: what each of them does for one peer
     table        two simulated nodes tell each other 1,000 to 100,000 queues: octets, CPU, longest pause
+    core         `local` in instructions: core and mesh without sockets, the same to a thousandth in each run
+    whole        `local` in instructions: the brokers of `local`, the one that is measured below callgrind
 
-`--instructions` measures `local` below callgrind as well: core and mesh without sockets, the same to a thousandth in
-each run, whatever else the machine does.
+`core` and `whole` are taken only when `--only` names them. They need valgrind, and do not mind what else the machine
+does; the system calls of `whole` are not among its instructions.
 """
 
 import argparse
@@ -33,14 +35,18 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
+from instructions import control, instructions_in
 from run import HERE, START_TIMEOUT_S, machine, resident_mib, spread
 
 PARTS: Final = ("handover", "local", "restart", "nodes", "table")
+VALGRIND_PARTS: Final = ("core", "whole")
 JOINED: Final = "broker joined: mesh=mesh name={}"
 CANARY_S: Final = 0.005
 """Pause between two calls of a client that measures how long a broker lets it wait."""
 INSTRUCTION_MESSAGES: Final = (2_000, 6_000)
 """Two runs below callgrind: their difference has no start in it."""
+WHOLE_S: Final = {1: 20.0, 4000: 10.0}
+"""Seconds of load below callgrind, by messages that the producer may be ahead: alone, or in large blocks."""
 
 CONFIGURATION: Final = """<?xml version="1.0" encoding="UTF-8"?>
 <configuration xmlns="urn:activemq">
@@ -97,9 +103,19 @@ def free_ports(count: int) -> list[int]:
 class Broker:
     """A broker process; it may be started again."""
 
-    def __init__(self, python: Path, folder: Path, port: int, peers: list[int] | None, is_alone: bool = False) -> None:
-        """`peers`: ports that it dials (None: it belongs to no mesh), and no others if `is_alone`."""
+    def __init__(
+        self,
+        python: Path,
+        folder: Path,
+        port: int,
+        peers: list[int] | None,
+        is_alone: bool = False,
+        wrapper: tuple[str, ...] = (),
+    ) -> None:
+        """`peers`: ports that it dials (None: it belongs to no mesh), and no others if `is_alone`; `wrapper`: a command
+        that runs it."""
         self.python = python
+        self.wrapper = wrapper
         self.folder = folder
         self.port = port
         self.process: subprocess.Popen[bytes] | None = None
@@ -140,7 +156,7 @@ class Broker:
         ready = self.folder / "port"
         ready.unlink(missing_ok=True)
         begin = time.monotonic()
-        command = [self.python.parent / "artemis-py", "run", self.folder, "--port-file", ready]
+        command = [*self.wrapper, self.python.parent / "artemis-py", "run", self.folder, "--port-file", ready]
         with open(self.folder / "log", "wb") as log:
             self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         while not ready.exists():
@@ -166,13 +182,16 @@ class Broker:
             self.process = None
 
 
-def mesh(python: Path, folder: Path, names: str, running: ExitStack) -> list[Broker]:
-    """Start brokers that all know each other; a name is a letter."""
+def mesh(
+    python: Path, folder: Path, names: str, running: ExitStack, wrapper: tuple[str, ...] = ()
+) -> list[Broker]:
+    """Start brokers that all know each other; a name is a letter, and the first broker is run by `wrapper`."""
     ports = free_ports(len(names))
-    brokers = []
+    brokers: list[Broker] = []
     for name, port in zip(names, ports, strict=True):
         peers = [each for each in ports if each != port]
-        brokers.append(running.enter_context(Broker(python, folder / name, port, peers)))
+        broker = Broker(python, folder / name, port, peers, wrapper=() if brokers else wrapper)
+        brokers.append(running.enter_context(broker))
     for broker in brokers:
         for name in names:
             if name != broker.folder.name:
@@ -242,7 +261,7 @@ def local(python: Path, folder: Path, rounds: int, seconds: float) -> list[dict[
     return rows
 
 
-def instructions(python: Path, folder: Path) -> list[dict[str, Any]]:
+def core(python: Path, folder: Path) -> list[dict[str, Any]]:
     """The same for core and mesh alone, in instructions."""
     rows: list[dict[str, Any]] = []
     for block in (1, 100):
@@ -262,8 +281,45 @@ def instructions(python: Path, folder: Path) -> list[dict[str, Any]]:
             each = (counts[1] - counts[0]) / (INSTRUCTION_MESSAGES[1] - INSTRUCTION_MESSAGES[0])
             base = base or each
             name = "alone" if peers < 0 else f"{peers} peers"
-            row = {"part": "instructions", "messages in an iteration": block, "broker": name}
+            row = {"part": "core", "messages in an iteration": block, "broker": name}
             rows.append(row | {"instructions": round(each), "ratio": round(each / base, 4)})
+    return rows
+
+
+def whole(python: Path, folder: Path, rounds: int) -> list[dict[str, Any]]:
+    """The same for whole brokers, in instructions: that of a client's connection and queue is spread over its messages."""
+    rows: list[dict[str, Any]] = []
+    for ahead, seconds in WHOLE_S.items():
+        for kind, arguments in (("durable", ["--durable"]), ("not durable", [])):
+            taken: dict[str, list[float]] = {"alone": [], "1 peer": [], "2 peers": []}
+            for number in range(rounds):
+                for name, letters in zip(taken, ("a", "ab", "abc"), strict=True):
+                    place = folder / f"{ahead}-{kind}-{name}-{number}"
+                    place.mkdir(parents=True)
+                    counted = f"{place / 'callgrind'}"
+                    wrapper = ("valgrind", "--tool=callgrind", "--instr-atstart=no", f"--callgrind-out-file={counted}")
+                    with ExitStack() as running:
+                        if name == "alone":
+                            broker = running.enter_context(
+                                Broker(python, place / "a", *free_ports(1), None, wrapper=wrapper)
+                            )
+                        else:
+                            broker = mesh(python, place, letters, running, wrapper)[0]
+                        control(broker.pid, "--instr=on")
+                        run = load(broker, broker, [*arguments, "--ahead", str(ahead), "--warm-up", "0"], seconds)
+                        control(broker.pid, "--dump")
+                        taken[name].append(instructions_in(Path(counted + ".1")) / run["all_messages"])
+            rows += [
+                {
+                    "part": "whole",
+                    "load": kind,
+                    "ahead": ahead,
+                    "broker": name,
+                    "instructions": round(spread(counts)["median"]),
+                    "ratio": ratios(counts, taken["alone"]),
+                }
+                for name, counts in taken.items()
+            ]
     return rows
 
 
@@ -387,12 +443,11 @@ def main() -> None:
     parser.add_argument("--only", default=",".join(PARTS), help="parts, separated by commas")
     parser.add_argument("--queues", default="1000,100000", help="of `restart`")
     parser.add_argument("--nodes", default="3,10,30,100", help="of `nodes`")
-    parser.add_argument("--instructions", action="store_true", help="measure `local` below callgrind as well")
     parser.add_argument("--json", type=Path, help="write all figures there")
     options = parser.parse_args()
     python: Path = options.python.absolute()
     parts = options.only.split(",")
-    if unknown := set(parts) - set(PARTS):
+    if unknown := set(parts) - {*PARTS, *VALGRIND_PARTS}:
         parser.error(f"no such part: {', '.join(sorted(unknown))}")
     rows: list[dict[str, Any]] = []
 
@@ -407,8 +462,10 @@ def main() -> None:
             add(handover(python, folder / "handover", options.rounds, options.seconds))
         if "local" in parts:
             add(local(python, folder / "local", options.rounds, options.seconds))
-            if options.instructions:
-                add(instructions(python, folder))
+        if "core" in parts:
+            add(core(python, folder))
+        if "whole" in parts:
+            add(whole(python, folder / "whole", options.rounds))
         if "restart" in parts:
             for count in options.queues.split(","):
                 add([restart(python, folder / f"restart-{count}", int(count))])

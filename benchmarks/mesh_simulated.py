@@ -7,7 +7,7 @@ protocols. CPU is that of the whole process, so the simulation itself is in all 
     python mesh_simulated.py local [--peers 2] [--messages 20000] [--block 100]
     python mesh_simulated.py table [--queues 1000,10000,100000]
 
-Prints JSON. `local` is what `mesh.py --instructions` runs below callgrind.
+Prints JSON. `local` is what `mesh.py --only core` runs below callgrind.
 """
 
 import argparse
