@@ -103,6 +103,8 @@ class Terminal:
         self._more = threading.Condition()
         self._screen, keyboard = pty.openpty()
         termios.tcsetwinsize(keyboard, (24, COLUMNS))
+        # It is ignored where a shell has started the tests in its background, and a command would inherit that.
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
             self._process = subprocess.Popen(
                 ["bash", "-c", text],
@@ -114,6 +116,7 @@ class Terminal:
                 start_new_session=True,
             )
         finally:
+            signal.signal(signal.SIGINT, before)
             os.close(keyboard)
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
