@@ -182,9 +182,7 @@ class Broker:
             self.process = None
 
 
-def mesh(
-    python: Path, folder: Path, names: str, running: ExitStack, wrapper: tuple[str, ...] = ()
-) -> list[Broker]:
+def mesh(python: Path, folder: Path, names: str, running: ExitStack, wrapper: tuple[str, ...] = ()) -> list[Broker]:
     """Start brokers that all know each other; a name is a letter, and the first broker is run by `wrapper`."""
     ports = free_ports(len(names))
     brokers: list[Broker] = []
@@ -287,7 +285,7 @@ def core(python: Path, folder: Path) -> list[dict[str, Any]]:
 
 
 def whole(python: Path, folder: Path, rounds: int) -> list[dict[str, Any]]:
-    """The same for whole brokers, in instructions: that of a client's connection and queue is spread over its messages."""
+    """The same for whole brokers, in instructions; those for a client's connection and queue count for its messages."""
     rows: list[dict[str, Any]] = []
     for ahead, seconds in WHOLE_S.items():
         for kind, arguments in (("durable", ["--durable"]), ("not durable", [])):

@@ -9,6 +9,8 @@ In version 5 the properties stand before the payload.
 
 Subscribers that came at the same time and get the same messages are at the same identifiers, too. For them the octets
 are the same, and joined once.
+
+Messages of QoS 0 have no identifiers, and are passed on one by one: `CommonPacket` has the octets of the last one.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -27,6 +29,60 @@ _NO_PROPERTIES: Final = b"\x00"
 # Larger ones are not kept for the next subscriber: their pieces, and the octets they were joined to, would stay in
 # memory, and no account counts them. To make them again is little beside sending them.
 _KEPT_BYTES: Final = 1 << 18
+
+# A larger payload is not put into a packet for all: it would be in memory twice.
+_COMMON_BYTES: Final = 1 << 12
+
+
+class CommonPacket:
+    """The message of QoS 0 that was sent last, and its packet from the second subscriber on that gets the same."""
+
+    __slots__ = ("_identifier", "_is_v5", "message", "octets")
+
+    def __init__(self) -> None:
+        self.message: Message | None = None
+        """The message, if its packet may be made."""
+        self.octets: bytes = b""
+        """The packet; empty: there is none yet."""
+        self._is_v5: bool = False
+        self._identifier: bytes = b""
+
+    def begin(self, message: Message) -> None:
+        """Note that a message goes to its first subscriber."""
+        is_plain = message.annotations[0] & (RETAIN | RETAINED_COPY) == 0 and len(message.data) <= _COMMON_BYTES
+        self.message = message if is_plain else None
+        self.octets = b""
+
+    def is_for(self, outlet: "Outlet", subscription: "Subscription") -> bool:
+        """Tell whether `octets` are what a subscription gets of the message; made for the first that asks."""
+        if subscription.has_keys or outlet.writer.has_aliases:
+            return False
+        if not self.octets:
+            self._make(outlet, subscription)
+        return (
+            len(self.octets) > 0
+            and self._is_v5 == outlet.is_v5
+            and self._identifier == subscription.identifier
+            and outlet.writer.takes(len(self.octets))
+        )
+
+    def _make(self, outlet: "Outlet", subscription: "Subscription") -> None:
+        message = self.message
+        field = b"" if message is None else outlet.topic_field(message.address)
+        if message is None or not field:
+            return
+        tail = message.data
+        self._is_v5 = outlet.is_v5
+        self._identifier = subscription.identifier
+        if self._is_v5:
+            tail = _behind(message.annotations, self._identifier, tail)
+        self.octets = publish_start(PUBLISH_BYTE, len(field) + len(tail), field) + tail
+
+
+def _behind(annotations: bytes, identifier: bytes, payload: bytes) -> bytes:
+    """Return properties, of version 5, and payload."""
+    properties = annotations[1:] + identifier
+    return (write_varint(len(properties)) + properties if properties else _NO_PROPERTIES) + payload
 
 
 class Copies:
@@ -121,8 +177,7 @@ class Copies:
             before = tail
             tail = message.data
             if self.is_v5:
-                properties = annotations[1:] + self.identifier
-                tail = write_varint(len(properties)) + properties + tail if properties else _NO_PROPERTIES + tail
+                tail = _behind(annotations, self.identifier, tail)
             length = len(field) + 2 + len(tail)
             if length != start_length:
                 start = publish_start(PUBLISH_BYTE | qos << 1, length, field)

@@ -8,6 +8,7 @@ that finds it closed hands over the one message it has and waits.
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
+from artemis_mqtt.broker.copies import CommonPacket
 from artemis_mqtt.broker.format import (
     FOREIGN_FLAGS,
     QOS_MASK,
@@ -139,7 +140,15 @@ class Subscription(PassingSink):
             return False
         if (self.is_wild and outlet.is_checked) or (outlet.claims and self.kind == SHARED):
             return False
-        return outlet.engine.can_send and outlet.send_at_most_once(self, message, message.annotations, message.data)
+        if not outlet.engine.can_send:
+            return False
+        common = outlet.common
+        if common.message is not message:
+            common.begin(message)
+        elif common.is_for(outlet, self):
+            outlet.writer.send_packets(common.octets)
+            return True
+        return outlet.send_at_most_once(self, message, message.annotations, message.data)
 
     def run_room(self, most: int) -> int:
         """Return how many messages may go out as a run; see `sent_run`."""
@@ -235,6 +244,7 @@ class Outlet:
         self.stores: bool = session.is_stored and handler.host.storage.is_durable
         """Whether QoS 2 deliveries are recorded before they go out."""
         self.claims: dict[tuple[int, int], Delivery] = handler.manager.sessions.claims
+        self.common: CommonPacket = handler.manager.common
         self.waiting: deque[tuple[Subscription, Reference, int]] = deque()
         """Deliveries that found the window closed, with their QoS."""
         self.is_queueing: bool = False

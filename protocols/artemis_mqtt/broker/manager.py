@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from artemis_mqtt.broker.addressing import CACHED_TOPICS, InvalidTopic, Names, from_key, to_topic
-from artemis_mqtt.broker.copies import Copies
+from artemis_mqtt.broker.copies import CommonPacket, Copies
 from artemis_mqtt.broker.format import MqttFormat
 from artemis_mqtt.broker.handler import ClientHandler
 from artemis_mqtt.broker.parameters import PARAMETERS, BrokerLimits, Parameters
@@ -52,6 +52,8 @@ class MqttProtocolManager:
         self.brake: LogBrake = brake
         self.copies: Copies | None = None
         """The packets that a subscription was sent last, for others that get the same; as much as one write has."""
+        self.common: Final = CommonPacket()
+        """The same for the message of QoS 0 that was sent last."""
         self.deferred_pubrels: Final = DeferredPubrels(host.dispatcher)
         self._topic_fields: dict[str, bytes] = {}
         self._key_fields: dict[str, bytes] = {}

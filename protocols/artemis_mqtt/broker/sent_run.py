@@ -103,7 +103,7 @@ def send_run(outlet: "Outlet", subscription: "Subscription", messages: list[Mess
     if copies.count == 0 or consumer is None or consumer.mark is not None or not writer.takes(copies.largest):
         return 0
     count = writer.room_for(copies.sizes)
-    writer.send_run(copies.packets(outlet.outgoing.next_id, count))
+    writer.send_packets(copies.packets(outlet.outgoing.next_id, count))
     if count < len(messages):
         messages = messages[:count]
     _add(outlet, subscription, consumer, messages, first, copies.qos)

@@ -80,10 +80,10 @@ class PublishWriter:
         """Tell whether the client takes packets of so many octets."""
         return self.max_packet_size == 0 or size <= self.max_packet_size
 
-    def send_run(self, packets: bytes) -> None:
-        """Send what `run_packets` made, no more than there is `room_for`.
+    def send_packets(self, packets: bytes) -> None:
+        """Send packets that were made for several clients; this one `takes` the largest, and takes no aliases.
 
-        None of the packets is larger than the client `takes`, which takes no aliases.
+        Of those that `run_packets` makes, no more than there is `room_for`.
         """
         self._outbox.write(packets)
 

@@ -47,6 +47,51 @@ def test_a_message_to_be_acknowledged_is_kept(qos: int) -> None:
     assert messages(reader.packets()) == [(b"m", 1)]
 
 
+def test_subscribers_that_get_the_same_share_a_packet() -> None:
+    """It is made for the second one; one that has asked for something else gets its own."""
+    site = Site()
+    writer = connected(site, "writer")
+    readers = [connected(site, f"r{number}", 5 if number < 7 else 4) for number in range(8)]
+    small = connected(site, "small", properties=Properties(maximum_packet_size=40))
+    brief = connected(site, "brief", properties=Properties(topic_alias_maximum=1))
+    for number, reader in enumerate(readers):
+        identifiers = (7,) if number == 5 else ()
+        reader.subscribe(
+            "long/topic", 0, Properties(subscription_identifiers=identifiers), retain_as_published=number == 6
+        )
+    small.subscribe("long/topic", 0)
+    brief.subscribe("long/topic", 0)
+
+    for payload in (b"one" * 10, b"two" * 10):
+        writer.publish("long/topic", payload, properties=Properties(content_type="text"))
+        octets = [reader.handler.data_to_send() for reader in readers]
+        assert octets[1] == site.manager.common.octets
+        assert [octets.count(each) for each in octets] == [6, 6, 6, 6, 6, 1, 6, 1]
+        (numbered,) = wire.read_server_packets(5, octets[5])
+        assert (numbered[1:3], numbered[7].subscription_identifiers) == (("long/topic", payload), (7,))
+        (plain,) = wire.read_server_packets(5, octets[0])
+        assert (plain[1:3], plain[7]) == (("long/topic", payload), Properties(content_type="text"))
+        assert wire.read_server_packets(4, octets[7])[0][1:3] == ("long/topic", payload)
+        assert small.handler.data_to_send() == b""
+        (short,) = wire.read_server_packets(5, brief.handler.data_to_send())
+        assert (short[1], short[2], short[7].topic_alias) == ("" if payload == b"two" * 10 else "long/topic", payload, 1)
+
+
+@pytest.mark.parametrize(("payload", "retain"), [(b"m", True), (bytes(5000), False)])
+def test_a_retained_or_a_long_message_has_no_packet_for_all(payload: bytes, retain: bool) -> None:
+    """RETAIN depends on the subscription; a long payload is not copied."""
+    site = Site()
+    writer, first, second, third = (connected(site, name) for name in ("writer", "first", "second", "third"))
+    for reader in (first, second, third):
+        reader.subscribe("t", 0, retain_as_published=reader is third)
+    writer.publish("t", payload, retain=retain)
+
+    assert site.manager.common.octets == b""
+    for reader in (first, second, third):
+        ((_, topic, data, _, _, kept, *_),) = wire.read_server_packets(5, reader.handler.data_to_send())
+        assert (topic, data, kept) == ("t", payload, retain and reader is third)
+
+
 def test_qos_0_does_not_overtake_what_waits_for_the_window() -> None:
     """[MQTT-3.3.4-9]: one may be under way, so the second waits, and what is sent behind it as well."""
     site = Site()
