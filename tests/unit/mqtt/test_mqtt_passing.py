@@ -74,7 +74,11 @@ def test_subscribers_that_get_the_same_share_a_packet() -> None:
         assert wire.read_server_packets(4, octets[7])[0][1:3] == ("long/topic", payload)
         assert small.handler.data_to_send() == b""
         (short,) = wire.read_server_packets(5, brief.handler.data_to_send())
-        assert (short[1], short[2], short[7].topic_alias) == ("" if payload == b"two" * 10 else "long/topic", payload, 1)
+        assert (short[1], short[2], short[7].topic_alias) == (
+            "" if payload == b"two" * 10 else "long/topic",
+            payload,
+            1,
+        )
 
 
 @pytest.mark.parametrize(("payload", "retain"), [(b"m", True), (bytes(5000), False)])
