@@ -12,10 +12,11 @@ from typing import Final
 MOST_BYTES: Final = 256 * 1024
 
 # What connections that send at the same time may be read together, unless that is less than the least for each.
-SHARED_BYTES: Final = 128 * 1024
+SHARED_BYTES: Final = 256 * 1024
 
-# A read of this size is worth its system call: it has some hundred small messages.
-LEAST_BYTES: Final = 16 * 1024
+# A read of this size is worth its system call: it has some hundred small messages, or thirty of 1 KiB. With half of
+# both sizes messages of 1 KiB cost up to a fifth more (`benchmarks/README.md`).
+LEAST_BYTES: Final = 32 * 1024
 
 
 class Reads:
