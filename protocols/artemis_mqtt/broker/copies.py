@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from artemis_mqtt.broker.format import QOS_MASK, RETAIN, RETAINED_COPY
 from artemis_mqtt.engine.fields import write_varint
-from artemis_mqtt.engine.publish import PUBLISH_BYTE, publish_start
+from artemis_mqtt.engine.publish import PUBLISH_BYTE, encode_publish, publish_start
 from artemis_mqtt.engine.publish_writer import run_packets
 from artemis_py.core.messages.message import Message
 
@@ -71,18 +71,10 @@ class CommonPacket:
         field = b"" if message is None else outlet.topic_field(message.address)
         if message is None or not field:
             return
-        tail = message.data
         self._is_v5 = outlet.is_v5
         self._identifier = subscription.identifier
-        if self._is_v5:
-            tail = _behind(message.annotations, self._identifier, tail)
-        self.octets = publish_start(PUBLISH_BYTE, len(field) + len(tail), field) + tail
-
-
-def _behind(annotations: bytes, identifier: bytes, payload: bytes) -> bytes:
-    """Return properties, of version 5, and payload."""
-    properties = annotations[1:] + identifier
-    return (write_varint(len(properties)) + properties if properties else _NO_PROPERTIES) + payload
+        properties = message.annotations[1:] + self._identifier
+        self.octets = encode_publish(self._is_v5, field, message.data, 0, False, False, 0, properties)
 
 
 class Copies:
@@ -177,7 +169,8 @@ class Copies:
             before = tail
             tail = message.data
             if self.is_v5:
-                tail = _behind(annotations, self.identifier, tail)
+                properties = annotations[1:] + self.identifier
+                tail = write_varint(len(properties)) + properties + tail if properties else _NO_PROPERTIES + tail
             length = len(field) + 2 + len(tail)
             if length != start_length:
                 start = publish_start(PUBLISH_BYTE | qos << 1, length, field)

@@ -132,7 +132,7 @@ def encode_publish(
     packet_id: int,
     properties: bytes,
 ) -> bytes:
-    """Encode a whole PUBLISH, as a client sends it; what the broker sends, `publish_writer` encodes."""
+    """Encode a whole PUBLISH, without a topic alias; `publish_writer` encodes what goes to one client only."""
     rest = ONE_BYTE[packet_id >> 8] + ONE_BYTE[packet_id & 0xFF] if qos else b""
     if is_v5:
         rest += write_varint(len(properties)) + properties
