@@ -294,7 +294,7 @@ def whole(python: Path, folder: Path, rounds: int) -> list[dict[str, Any]]:
             for name, letters in zip(taken, ("a", "ab", "abc"), strict=True):
                 place = folder / f"{kind}-{name}-{number}"
                 place.mkdir(parents=True)
-                counted = f"{place / 'callgrind'}"
+                counted = str(place / "callgrind")
                 wrapper = ("valgrind", "--tool=callgrind", "--instr-atstart=no", f"--callgrind-out-file={counted}")
                 with ExitStack() as running:
                     if name == "alone":

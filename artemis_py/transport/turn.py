@@ -25,8 +25,8 @@ LOGGER: Final = named_logger(__name__)
 # is the loop's, need no such look.
 LONGEST_CORE_WAIT_S: Final = 5.0
 
-# The core counts milliseconds, so each time that one of its deadlines is worked out in seconds of the loop, it comes
-# a part of one earlier or later. To set the timer again for that would cost more than a turn that has little to do.
+# The core counts whole milliseconds. So one of its deadlines, in seconds of the loop, varies by a part of a millisecond
+# with the moment in which it is computed. Without the slack many turns would cancel the timer and set it again.
 TIMER_SLACK_S: Final = 0.001
 
 # After a failure in the core's own deadlines they pause for this long; otherwise the same failure would fill the log.

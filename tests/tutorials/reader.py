@@ -103,7 +103,7 @@ class Terminal:
         self._more = threading.Condition()
         self._screen, keyboard = pty.openpty()
         termios.tcsetwinsize(keyboard, (24, COLUMNS))
-        # It is ignored where a shell has started the tests in its background, and a command would inherit that.
+        # A shell that starts the tests in its background has them ignore SIGINT, and the command would inherit that.
         before = signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
             self._process = subprocess.Popen(

@@ -48,7 +48,7 @@ def test_a_message_to_be_acknowledged_is_kept(qos: int) -> None:
 
 
 def test_subscribers_that_get_the_same_share_a_packet() -> None:
-    """It is made for the second one; one that has asked for something else gets its own."""
+    """The packet is made for the second subscriber; a subscriber that asked for something else gets its own."""
     site = Site()
     writer = connected(site, "writer")
     readers = [connected(site, f"r{number}", 5 if number < 7 else 4) for number in range(8)]

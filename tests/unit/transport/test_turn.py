@@ -282,7 +282,7 @@ def test_the_earlier_deadline_of_both_clocks_comes_first(turn: Turn, core: Scrip
 
 
 def test_a_deadline_that_stays_sets_the_timer_once(turn: Turn, core: ScriptedCore, loop: ManualLoop) -> None:
-    """Each turn works out anew when it comes, from clocks of the core that count whole milliseconds."""
+    """Each turn computes when the deadline comes, from clocks of the core that count whole milliseconds."""
     core.deadline_ms, core.steady_deadline_ms = START_MS + 1000, 1000
     for fraction_ms in (0.9, 0.6, 0.3, 0.0):
         loop.now = (round(loop.now * 1000) + fraction_ms) / 1000
