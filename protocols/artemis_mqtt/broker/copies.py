@@ -30,7 +30,8 @@ _NO_PROPERTIES: Final = b"\x00"
 # memory, and no account counts them. To make them again is little beside sending them.
 _KEPT_BYTES: Final = 1 << 18
 
-# A larger payload is not put into a packet for all: it would be in memory twice.
+# Payload and properties of a message whose packet is made for all. A larger one would be in memory twice, until the
+# next message of QoS 0 comes, and no account counts it.
 _COMMON_BYTES: Final = 1 << 12
 
 
@@ -49,8 +50,9 @@ class CommonPacket:
 
     def begin(self, message: Message) -> None:
         """Note that a message goes to its first subscriber."""
-        is_plain = message.annotations[0] & (RETAIN | RETAINED_COPY) == 0 and len(message.data) <= _COMMON_BYTES
-        self.message = message if is_plain else None
+        annotations = message.annotations
+        is_small = len(annotations) + len(message.data) <= _COMMON_BYTES
+        self.message = message if is_small and annotations[0] & (RETAIN | RETAINED_COPY) == 0 else None
         self.octets = b""
 
     def is_for(self, outlet: "Outlet", subscription: "Subscription") -> bool:

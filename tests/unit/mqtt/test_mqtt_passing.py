@@ -81,14 +81,16 @@ def test_subscribers_that_get_the_same_share_a_packet() -> None:
         )
 
 
-@pytest.mark.parametrize(("payload", "retain"), [(b"m", True), (bytes(5000), False)])
-def test_a_retained_or_a_long_message_has_no_packet_for_all(payload: bytes, retain: bool) -> None:
-    """RETAIN depends on the subscription; a long payload is not copied."""
+@pytest.mark.parametrize(
+    ("payload", "retain", "content_type"), [(b"m", True, ""), (bytes(5000), False, ""), (b"m", False, 5000 * "t")]
+)
+def test_a_retained_or_a_long_message_has_no_packet_for_all(payload: bytes, retain: bool, content_type: str) -> None:
+    """RETAIN depends on the subscription; what is long is not copied."""
     site = Site()
     writer, first, second, third = (connected(site, name) for name in ("writer", "first", "second", "third"))
     for reader in (first, second, third):
         reader.subscribe("t", 0, retain_as_published=reader is third)
-    writer.publish("t", payload, retain=retain)
+    writer.publish("t", payload, retain=retain, properties=Properties(content_type=content_type))
 
     assert site.manager.common.octets == b""
     for reader in (first, second, third):
