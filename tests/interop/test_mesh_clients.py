@@ -13,6 +13,7 @@ from proton import Message
 from proton.handlers import MessagingHandler
 from proton.reactor import Container
 
+from tests.interop.mqtt.paho_client import close_sockets
 from tests.interop.test_mesh import artemis_py, free_ports, make, running, until
 
 ALL_CLIENTS: Final = os.environ.get("ARTEMIS_PY_MESH_CLIENTS") == "1"
@@ -92,6 +93,7 @@ def mqtt(port: int, client_id: str, version: int) -> tuple[int, str | None]:
     finally:
         client.loop_stop()
         client.disconnect()
+        close_sockets(client)
 
 
 @pytest.fixture(scope="module")

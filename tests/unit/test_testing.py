@@ -14,6 +14,7 @@ from proton.utils import BlockingConnection, LinkDetached
 
 from artemis_py.errors import ConfigError, LimitExceeded
 from artemis_py.testing import RunningBroker, running_broker
+from tests.interop.mqtt.paho_client import close_sockets
 
 DAY_S = 24 * 3600.0
 CONFIGURATION = """<configuration xmlns="urn:activemq"><core xmlns="urn:activemq:core">
@@ -342,6 +343,7 @@ def test_a_session_of_mqtt_ends_when_its_time_is_over(broker: RunningBroker) -> 
     assert subscribed.wait(10)
     client.disconnect()
     client.loop_stop()
+    close_sockets(client)
     name = next(name for name in broker.queue_names if "sensor" in name)
     while broker.queue(name).consumers:
         time.sleep(0.002)

@@ -26,6 +26,7 @@ from artemis_openwire.engine.commands import ActiveMQTextMessage, ExceptionRespo
 from artemis_openwire.engine.structures import ActiveMQDestination, ActiveMQQueue, ActiveMQTopic
 from tests.crash.ledger import Ledger
 from tests.interop.mesh.brokers import Node
+from tests.interop.mqtt.paho_client import close_sockets
 from tests.interop.openwire_client import OpenWireClient, acknowledgement, text_content
 from tests.interop.proton.client import Client, Receiver, Refused, Sender
 
@@ -413,9 +414,7 @@ class PahoWorker(Worker):
         finally:
             client.disconnect()
             client.loop_stop()
-            socket = client.socket()
-            if socket is not None:
-                socket.close()
+            close_sockets(client)
 
     def prepare(self, client: PahoClient) -> None:
         """Set callbacks."""

@@ -24,6 +24,15 @@ class Refused(Exception):
         self.code: Final = code
 
 
+def close_sockets(client: Client) -> None:
+    """Close what is left of a client whose thread has ended.
+
+    The thread may have ended before the broker closed the connection. And the pair of sockets that wakes it is closed
+    by the client's finalizer, which Python may call after those of the sockets: each is a warning then.
+    """
+    client._reset_sockets()
+
+
 class Paho:
     """A connected client. `version` is 3 (3.1), 4 (3.1.1) or 5."""
 
@@ -135,10 +144,7 @@ class Paho:
         """Say goodbye, and wait for the thread."""
         self.client.disconnect()
         self.client.loop_stop()
-        # Its thread may have ended before the broker closed the connection, and then nobody closes the socket.
-        socket = self.client.socket()
-        if socket is not None:
-            socket.close()
+        close_sockets(self.client)
 
     def break_off(self) -> None:
         """End without a DISCONNECT."""
@@ -146,6 +152,7 @@ class Paho:
         assert socket is not None
         socket.close()
         self.client.loop_stop()
+        close_sockets(self.client)
 
     def _answer(self, what: str) -> Any:
         kind, value = self._answers.get(timeout=TIMEOUT_S)
