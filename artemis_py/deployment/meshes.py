@@ -158,7 +158,7 @@ class BrokerMesh:
             self._finder = DnsFinder(group, self._found)
             self._finder.start()
 
-    def stop(self) -> None:
+    async def stop(self) -> None:
         """End all connections, before clients are said goodbye to."""
         self._is_dialling, self._is_stopped = False, True
         if self._finder is not None:
@@ -167,6 +167,8 @@ class BrokerMesh:
             dial.connector.stop("the broker stops")
         if self._mesh is not None:
             self._mesh.close("the broker stops")
+        for dial in self._dials.values():
+            await dial.connector.wait_stopped()
 
     def renew_certificates(self) -> None:
         """Read the files of TLS again. Raises ConfigError; the old certificates stay in use then."""

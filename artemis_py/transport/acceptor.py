@@ -19,6 +19,10 @@ from artemis_py.transport.tls import server_context
 
 LOGGER: Final = named_logger(__name__)
 
+# asyncio accepts a socket in one iteration of its loop, and makes a transport for it in the next two. If that one is
+# refused, its socket is closed in the iteration after them.
+ITERATIONS_OF_ACCEPT: Final = 4
+
 ANY_HOST: Final = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}
 """Addresses that a client on this machine connects to if the broker listens on every interface."""
 
@@ -73,7 +77,7 @@ class Acceptor:
                 set_buffers(each, config.tcp_send_buffer_size, config.tcp_receive_buffer_size)
             await self._server.start_serving()
         except OSError as error:
-            self.stop()
+            await self.stop()
             text = f"cannot listen on {config.host}:{config.port}: {error.strerror or error}; {_advice(error)}"
             raise ConfigError([Problem(config.file, config.line, f"acceptor {config.name}", text)]) from error
         LOGGER.info(
@@ -87,11 +91,20 @@ class Acceptor:
         """
         self._tls = server_context(self._context.config)
 
-    def stop(self) -> None:
+    async def stop(self) -> None:
         """Close the listening socket; connections stay."""
-        if self._server is not None:
-            self._server.close()
-            self._server = None
+        server, self._server = self._server, None
+        if server is None:
+            return
+        loop = asyncio.get_running_loop()
+        if isinstance(loop, asyncio.SelectorEventLoop):
+            # It makes no transport for a socket that it accepted just before the server is closed, and does not close
+            # that socket either. (uvloop accepts a socket and makes its transport at once.)
+            for each in server.sockets:
+                loop.remove_reader(each.fileno())
+            for _ in range(ITERATIONS_OF_ACCEPT):
+                await asyncio.sleep(0)
+        server.close()
 
 
 def url_of(acceptors: Sequence[Acceptor], scheme: str) -> str:

@@ -77,12 +77,16 @@ class Connector:
         """Dial no more, and end the connection."""
         self.state = ConnectorState.IDLE
         self._context.turn.forget(self)
-        attempt, self._attempt = self._attempt, None
-        if attempt is not None:
-            attempt.cancel()
+        if self._attempt is not None:
+            self._attempt.cancel()
         driver, self._driver = self._driver, None
         if driver is not None:
             driver.shutdown(reason)
+
+    async def wait_stopped(self) -> None:
+        """Wait until an attempt that `stop` has cancelled has closed its socket."""
+        if self._attempt is not None:
+            await asyncio.wait((self._attempt,))
 
     def rest(self, seconds: float) -> None:
         """Have the next attempt made no sooner than in so many seconds: the other side refused us for good reasons."""

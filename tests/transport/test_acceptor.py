@@ -67,7 +67,7 @@ async def listening(
     try:
         yield site
     finally:
-        site.acceptor.stop()
+        await site.acceptor.stop()
         await site.until_all_left()
         site.turn.stop()
 
@@ -113,6 +113,19 @@ async def test_a_listener_is_told_of_a_connection_and_how_it_ended() -> None:
         assert told == [ConnectionOpened(*who), ConnectionClosed(*who, "closed by peer")]
 
 
+async def test_a_socket_that_is_accepted_while_the_broker_stops_is_closed() -> None:
+    """The program may stop its loop then; and in a loop that goes on, nobody must talk to a broker that has stopped."""
+    async with listening() as site:
+        with socket.create_connection(("127.0.0.1", site.acceptor.port), timeout=10) as client:
+            for _ in range(2):  # asyncio accepts it, and has no transport for it yet
+                await asyncio.sleep(0)
+            await site.acceptor.stop()
+            await site.connections.shutdown("the broker stops", timeout_s=0)
+
+            assert client.recv(1) == b""
+            assert site.manager.opened == []
+
+
 async def test_taken_port_is_a_configuration_error() -> None:
     """The operator reads file, line and acceptor, not a traceback."""
     async with listening() as site:
@@ -150,7 +163,7 @@ async def test_stopped_acceptor_refuses_and_open_connections_go_on() -> None:
         writer.write(b"LINE alice\n")
         await reader.readline()
         port = site.acceptor.port
-        site.acceptor.stop()
+        await site.acceptor.stop()
         with pytest.raises(OSError, match=r"refused|Connect call failed"):
             await asyncio.open_connection("127.0.0.1", port)
         writer.write(b"ECHO still here\n")

@@ -1,8 +1,9 @@
 """Connections that a broker makes: real sockets, two brokers in one loop, and a network that fails as the test asks."""
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -224,6 +225,25 @@ async def test_a_stopped_broker_closes_what_it_dialled() -> None:
         await until(lambda: "lost" in words(site.answers[0]))
 
         assert site.answers[0].heard[-1] == ("lost", "closed by the peer: going down")
+
+
+async def test_an_attempt_that_is_stopped_leaves_no_socket_open() -> None:
+    """It is closed when the wait ends: the program may stop the loop then."""
+    async with brokers() as site:
+        with socket.create_server(("127.0.0.1", 0)) as silent:
+            silent.setblocking(False)
+            connector = site.connector(silent.getsockname()[1])
+            while True:
+                await asyncio.sleep(0)
+                with suppress(BlockingIOError):
+                    connection, _ = silent.accept()
+                    break
+            connector.stop("the broker stops")
+            await connector.wait_stopped()
+
+            with connection:
+                connection.settimeout(10)
+                assert connection.recv(1) == b""
 
 
 async def test_connections_of_brokers_take_no_room_from_clients_that_log_in() -> None:
