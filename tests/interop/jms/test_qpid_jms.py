@@ -10,6 +10,7 @@ from typing import Final
 import pytest
 
 from tests.interop.broker_process import BrokerProcess
+from tests.interop.maven import one_maven
 from tests.interop.test_mesh import artemis_py, free_ports, make, running, send, until
 from tests.interop.test_mesh_clients import ALL_CLIENTS, ROUTER
 
@@ -28,20 +29,22 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The compiled project, outside of the source tree."""
     directory = tmp_path_factory.mktemp("jms") / "project"
     shutil.copytree(HERE, directory, ignore=shutil.ignore_patterns("target", "*.py", "__pycache__"))
-    subprocess.run(["mvn", "-q", "-B", "test-compile"], cwd=directory, check=True, timeout=BUILD_TIMEOUT_S)
+    with one_maven():
+        subprocess.run(["mvn", "-q", "-B", "test-compile"], cwd=directory, check=True, timeout=BUILD_TIMEOUT_S)
     return directory
 
 
 @pytest.mark.parametrize("suite", CLASSES)
 def test_qpid_jms(broker: BrokerProcess, project: Path, suite: str) -> None:
     """All methods of one class, by JUnit."""
-    result = subprocess.run(
-        ["mvn", "-q", "-B", "test", f"-Dtest={suite}", f"-Dbroker.url={broker.url}"],
-        cwd=project,
-        capture_output=True,
-        text=True,
-        timeout=RUN_TIMEOUT_S,
-    )
+    with one_maven():
+        result = subprocess.run(
+            ["mvn", "-q", "-B", "test", f"-Dtest={suite}", f"-Dbroker.url={broker.url}"],
+            cwd=project,
+            capture_output=True,
+            text=True,
+            timeout=RUN_TIMEOUT_S,
+        )
 
     assert result.returncode == 0, result.stdout + result.stderr
 
@@ -63,7 +66,7 @@ def test_a_client_goes_on_at_the_other_broker(project: Path, tmp_path: Path, is_
     url = f"failover:(amqp://127.0.0.1:{first})?failover.amqpOpenServerListAction={action}"
     ready = tmp_path / "ready"
     command = ["mvn", "-q", "-B", "test", "-Dtest=Wanderer", f"-Dbroker.url={url}"]
-    with running(*folders) as brokers:
+    with one_maven(), running(*folders) as brokers:
         until(lambda: "up" in artemis_py("mesh", "status", "--json", port=second), "they never met", 60)
         client = subprocess.Popen(
             [*command, f"-Dbroker.last={second}", f"-Dbroker.ready={ready}"],
@@ -89,7 +92,7 @@ def test_a_receive_loop_makes_progress_at_the_other_broker(project: Path, tmp_pa
     first, second = free_ports(2)
     queues = [f"loop.{prefetch}" for prefetch in (0, 1, 1000)]
     command = ["mvn", "-q", "-B", "test", "-Dtest=Looper", f"-Dbroker.count={COUNT}"]
-    with running(make(tmp_path / "a", first, second), make(tmp_path / "b", second, first)):
+    with one_maven(), running(make(tmp_path / "a", first, second), make(tmp_path / "b", second, first)):
         until(lambda: "up" in artemis_py("mesh", "status", "--json", port=first), "they never met")
         for queue in queues:
             send(first, queue, [str(number) for number in range(COUNT)])

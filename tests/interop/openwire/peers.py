@@ -17,6 +17,7 @@ from attrs import frozen
 
 from tests.interop.broker_process import launch
 from tests.interop.java_server import HOST, free_port, running
+from tests.interop.maven import one_maven
 
 HERE: Final = Path(__file__).parent
 ARTEMIS: Final = "2.44.0"
@@ -100,7 +101,8 @@ def _maven(folder: Path, *arguments: str) -> None:
         if shutil.which(tool) is None:
             raise Unavailable(f"{tool} is not installed")
     command = ["nice", "mvn", "-q", "-B", *arguments]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=BUILD_TIMEOUT_S)
+    with one_maven():
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=BUILD_TIMEOUT_S)
     if done.returncode != 0:
         if "COMPILATION ERROR" in done.stdout:
             raise AssertionError(done.stdout)

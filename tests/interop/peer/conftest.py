@@ -15,6 +15,7 @@ from artemis_py.spark.errors import MissingRequirement
 from artemis_py.spark.requirements import check_java
 from tests.interop.conftest import name as name
 from tests.interop.java_server import HOST, free_port, running
+from tests.interop.maven import one_maven
 from tests.spark.conftest import spark as spark
 
 ARTEMIS: Final = "2.40.0"
@@ -47,7 +48,8 @@ def unpacked(name: str, artifact: str, folder: Path) -> None:
     if shutil.which("mvn") is None:
         pytest.skip("Maven (mvn) is not installed")
     command = ["mvn", "-q", "-B", UNPACK, f"-Dartifact={artifact}", f"-DoutputDirectory={folder}"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=DOWNLOAD_TIMEOUT_S)
+    with one_maven():
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=DOWNLOAD_TIMEOUT_S)
     if done.returncode != 0:
         reason = next((line for line in done.stdout.splitlines() if line.startswith("[ERROR]")), done.stdout)
         pytest.skip(f"{name} ({artifact}) cannot be had from Maven: {reason}")
