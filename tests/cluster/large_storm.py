@@ -33,8 +33,12 @@ def fill_for(sim: Simulation, node: Node, ms: int) -> None:
 
 
 def left_behind(sim: Simulation) -> list[str]:
-    """Files of bodies that no message needs, when all disks had time to delete what has just been consumed."""
-    sim.run_until(lambda: not any(map(files_of, sim.nodes)), 10_000)
+    """Files of bodies that no message needs, when all disks had time to delete what has just been consumed.
+
+    A message that nobody was promised may still wait until a disk that was full is asked again: a minute, because
+    `small_pieces` cannot change a number that is compiled.
+    """
+    sim.run_until(lambda: not any(map(files_of, sim.nodes)), 75_000)
     return [
         f"{node.name} has files left: {[path.name for path in found]}"
         for node in sim.nodes
