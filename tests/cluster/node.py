@@ -29,6 +29,7 @@ from tests.cluster.bodies import SimStore, lose_unsynced
 from tests.cluster.network import End
 from tests.cluster.watching import watch
 from tests.core_harness import START_MS, make_queue
+from tests.log_switch import LOG
 
 if TYPE_CHECKING:
     from tests.cluster.simulation import Simulation
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
 MAP_BYTES = 1 << 20
 REST_MS = 2_000
 """Time after which a node looks again whether it has to dial one that was connected: `max-retry-interval`."""
+
+FOLDED_MS = 5_000
+"""Time after which all that was stored is in the file of the store and not only in its log (`max_age_s`)."""
 
 FORMATS: dict[str, MessageFormat] = {PLAIN_FORMAT.name: PLAIN_FORMAT}
 
@@ -100,7 +104,7 @@ class Node:
         self._dialling.clear()
         self._resting.clear()
         self.jobs = []
-        self.store = SimStore(self.folder, MAP_BYTES)
+        self.store = SimStore(self.folder, MAP_BYTES, log=LOG)
         options = BrokerSettings()
         hierarchy: MatchHierarchy[AddressSettings] = MatchHierarchy(options.wildcards)
         repository = SettingsRepository(hierarchy, options)
@@ -131,9 +135,7 @@ class Node:
             self.jobs[0]()
         self.is_running = False
         self.generation += 1
-        environment, self.store._environment = self.store._environment, None
-        if environment is not None:
-            environment.close()
+        self._close_files()
         lose_unsynced(self)
         for link in list(self.simulation.live_links):
             if self in (link.ends[0].node, link.ends[1].node):
@@ -144,9 +146,15 @@ class Node:
         self.domain.storage_failed(reason)
 
     def close(self) -> None:
+        self._close_files()
+
+    def _close_files(self) -> None:
+        """Close the files of the store, and write nothing."""
         environment, self.store._environment = self.store._environment, None
         if environment is not None:
             environment.close()
+        if self.store._folding is not None:
+            self.store._folding.log.close()
 
     # -- the loop ----------------------------------------------------------------------------------------------
 

@@ -28,7 +28,7 @@ from artemis_py.core.queues.storage import Storage
 from artemis_py.core.runtime.carrier import Lane, PeerRefused
 from artemis_py.core.settings.address_settings import AddressSettings
 from artemis_py.core.settings.cluster_config import ClusterConfig
-from tests.cluster.node import FORMATS, Node
+from tests.cluster.node import FOLDED_MS, FORMATS, Node
 from tests.cluster.simulation import Simulation
 
 
@@ -413,7 +413,7 @@ def test_messages_that_come_together_cost_one_mark(sim: Simulation) -> None:
 
     node.run(node.generation, read)
     assert marks.stored == [3]
-    sim.run_for(1_000)
+    sim.run_for(FOLDED_MS)
 
     assert marks.stored == [3]
     assert wire.accepted == [3]

@@ -12,7 +12,7 @@ from artemis_py.core.messages.builtin_format import plain_message
 from artemis_py.core.messages.record import encode_with_durability
 from artemis_py.core.messages.view import MessageView
 from artemis_py.core.settings.cluster_config import Scope
-from tests.cluster.node import Node
+from tests.cluster.node import FOLDED_MS, Node
 from tests.cluster.simulation import Simulation
 from tests.cluster.test_connections import HELLO, UP, open_wire
 from tests.cluster.test_handover import meshed
@@ -353,7 +353,7 @@ def test_no_more_deletions_are_remembered_than_there_is_room_for(
     registers = Registers(node.store, "node")
     for number in range(5):
         registers.set(f"t{number}", (1_000 + number, 1), True, 2_000)
-    sim.run_for(1_000)
+    sim.run_for(FOLDED_MS)
     again = Registers(node.store, "node")
     again.load()
 
