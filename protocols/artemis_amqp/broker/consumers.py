@@ -21,7 +21,7 @@ from artemis_amqp.engine.performatives import (
 from artemis_amqp.engine.sender import SenderLink
 from artemis_amqp.messages.amendments import amended
 from artemis_amqp.messages.conversion import from_view
-from artemis_amqp.messages.delivery import AMENDED, annotations_bytes, header_bytes, marked
+from artemis_amqp.messages.delivery import AMENDED, PlainHeads, annotations_bytes, header_bytes, marked
 from artemis_amqp.messages.format import AMQP_FORMAT
 from artemis_amqp.messages.large import OutgoingBody
 from artemis_py.core.messages.message import ROUTING_KEY, Message
@@ -78,6 +78,7 @@ class Deliveries(Sink):
         """Largest message in bytes that the client accepts; 0: any size."""
         self._settled: bool = link.snd_settle_mode == SETTLED
         """Whether the link's deliveries are sent settled, a browser's too (AMQP 1.0 §2.8.2)."""
+        self._plain_heads: PlainHeads = PlainHeads()
         self.consumer: Consumer | None = None
         """Consumer of the core; None once the link or the queue is gone."""
         self._source: OutgoingBody | None = None
@@ -185,12 +186,15 @@ class Deliveries(Sink):
         extra = message.extra
         if self.adds_names:
             extra = self._with_names(reference, message, extra or {})
-        ttl_ms = -1
-        if message.expires_ms:
-            ttl_ms = max(0, message.expires_ms - self._dispatcher.now_ms)
-        return header_bytes(
-            message.durable, message.priority, ttl_ms, not reference.was_acquired, reference.delivery_count
-        ) + annotations_bytes(annotations, reference.sequence, extra)
+        durable = message.durable
+        priority = message.priority
+        is_new = not reference.was_acquired
+        if not annotations and not extra and not message.expires_ms and reference.delivery_count == 0:
+            return self._plain_heads.head(durable, priority, is_new, reference.sequence)
+        ttl_ms = max(0, message.expires_ms - self._dispatcher.now_ms) if message.expires_ms else -1
+        return header_bytes(durable, priority, ttl_ms, is_new, reference.delivery_count) + annotations_bytes(
+            annotations, reference.sequence, extra
+        )
 
     def _with_names(self, reference: Reference, message: Message, extra: dict[str, object]) -> dict[str, object]:
         """Return what the broker adds to a delivery, with the names that its client wants."""

@@ -58,6 +58,7 @@ from artemis_amqp.engine.types import (
     ULong,
     UShort,
 )
+from artemis_py.wire.integers import read_u32
 
 MAX_DEPTH: Final = 32
 """Levels of nested values, descriptors included. Artemis has the same limit; clients nest 5 deep at most."""
@@ -233,7 +234,7 @@ def _read_data(code: int, data: bytes, offset: int, end: int, depth: int) -> tup
         start = offset + 4
         if start > end:
             raise _overrun(offset)
-        size: int = _U32.unpack_from(data, offset)[0]
+        size = read_u32(data, offset)
         return _read_octets(code, data, start, start + size, end)
     if layout >= 0xC:
         return _read_compound(code, data, offset, end, depth)
@@ -300,7 +301,7 @@ def _read_fixed(code: int, data: bytes, offset: int, end: int) -> tuple[object, 
     if stop > end:
         raise _overrun(offset)
     if code == 0x70:
-        return UInt(_U32.unpack_from(data, offset)[0]), stop
+        return UInt(read_u32(data, offset)), stop
     if code == 0x83:
         return Timestamp(_I64.unpack_from(data, offset)[0]), stop
     if code == 0x81:
@@ -320,7 +321,7 @@ def _read_fixed(code: int, data: bytes, offset: int, end: int) -> tuple[object, 
     if code == 0x72:
         return Float32(_F32.unpack_from(data, offset)[0]), stop
     if code == 0x73:
-        point: int = _U32.unpack_from(data, offset)[0]
+        point = read_u32(data, offset)
         if point > 0x10FFFF or 0xD800 <= point <= 0xDFFF:
             raise MalformedValue(f"0x{point:x} at octet {offset} is not a Unicode character")
         return Char(chr(point)), stop
@@ -342,8 +343,8 @@ def read_compound_header(code: int, data: bytes, offset: int, end: int) -> tuple
         start = offset + 8
         if start > end:
             raise _overrun(offset)
-        size = _U32.unpack_from(data, offset)[0]
-        count = _U32.unpack_from(data, offset + 4)[0]
+        size = read_u32(data, offset)
+        count = read_u32(data, offset + 4)
         stop = offset + 4 + size
     else:
         start = offset + 2
@@ -479,8 +480,7 @@ def skip_value(data: bytes, offset: int, end: int, depth: int = 0) -> int:
     else:
         if offset + 5 > end:
             raise _overrun(offset)
-        size: int = _U32.unpack_from(data, offset + 1)[0]
-        stop = offset + 5 + size
+        stop = offset + 5 + read_u32(data, offset + 1)
     if stop > end:
         raise _overrun(offset)
     return stop

@@ -10,7 +10,6 @@ usual forms; everything else, and every unusual form, goes through the tables of
 """
 
 from collections.abc import Iterator
-from struct import Struct
 from typing import Final
 
 from attrs import evolve
@@ -49,10 +48,10 @@ from artemis_amqp.engine.types import Symbol
 from artemis_py.core.runtime.meter import Meter
 from artemis_py.errors import ArtemisError
 from artemis_py.wire.inbox import Inbox
+from artemis_py.wire.integers import read_u16, read_u32
 from artemis_py.wire.outbox import Outbox
 
 _HEARTBEAT: Final = b"\x00\x00\x00\x08\x02\x00\x00\x00"
-_FRAME: Final = Struct(">IBBH")
 _OPENED: Final = State.OPENED
 """Compared for each frame: looking up a global is faster than looking up the member of an enumeration."""
 
@@ -354,11 +353,10 @@ class AmqpConnection:
                 self.login.receive_header(data[offset : offset + HEADER_SIZE])
                 offset += HEADER_SIZE
                 continue
-            size: int
-            data_offset: int
-            frame_type: int
-            channel: int
-            size, data_offset, frame_type, channel = _FRAME.unpack_from(data, offset)
+            size = read_u32(data, offset)
+            data_offset = data[offset + 4]
+            frame_type = data[offset + 5]
+            channel = read_u16(data, offset + 6)
             if size > self._max_frame_size or size < 8 or data_offset < 2 or data_offset * 4 > size:
                 self._bad_frame(size, data_offset)
                 break

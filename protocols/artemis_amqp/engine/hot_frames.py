@@ -4,13 +4,11 @@ Clients write them in a few forms only, and these are read here. Any other form,
 that reads every performative.
 """
 
-from struct import Struct
 from typing import Final
 
 from artemis_amqp.engine.performatives import MAX_TAG_SIZE
 from artemis_amqp.engine.session import AmqpSession
-
-_U32: Final = Struct(">I")
+from artemis_py.wire.integers import read_u32
 
 ACCEPTED_CODE: Final = 0x24
 """Stands for the state accepted, in its usual form."""
@@ -71,7 +69,7 @@ def _take_transfer(session: AmqpSession, data: bytes, body: int, stop: int) -> b
         handle = data[at + 1]
         at += 2
     elif code == 0x70:
-        handle = _U32.unpack_from(data, at + 1)[0]
+        handle = read_u32(data, at + 1)
         at += 5
     else:
         return False
@@ -81,7 +79,7 @@ def _take_transfer(session: AmqpSession, data: bytes, body: int, stop: int) -> b
         delivery_id = data[at + 1]
         at += 2
     elif code == 0x70 and at + 5 <= payload:
-        delivery_id = _U32.unpack_from(data, at + 1)[0]
+        delivery_id = read_u32(data, at + 1)
         at += 5
     elif code == 0x43:
         delivery_id = 0
@@ -168,7 +166,7 @@ def _take_disposition(session: AmqpSession, data: bytes, body: int, stop: int) -
         first = data[at + 1]
         at += 2
     elif code == 0x70:
-        first = _U32.unpack_from(data, at + 1)[0]
+        first = read_u32(data, at + 1)
         at += 5
     else:
         return False
@@ -185,7 +183,7 @@ def _take_disposition(session: AmqpSession, data: bytes, body: int, stop: int) -
         last = data[at + 1]
         at += 2
     elif code == 0x70:
-        last = _U32.unpack_from(data, at + 1)[0]
+        last = read_u32(data, at + 1)
         at += 5
     else:
         return False

@@ -8,6 +8,7 @@ from artemis_amqp.engine.handlers import DeliverySource, SenderLinkHandler
 from artemis_amqp.engine.link import HALF, MASK, Link
 from artemis_amqp.engine.performatives import Attach, Flow, Source, Target, Transfer
 from artemis_amqp.engine.types import Symbol
+from artemis_py.wire.integers import OCTETS
 
 if TYPE_CHECKING:
     from artemis_amqp.engine.session import AmqpSession
@@ -15,12 +16,13 @@ if TYPE_CHECKING:
 TXN_ID: Final = Symbol("txn-id")
 """Property of a flow: the transaction in which its credit acquires messages."""
 
-# size | doff 2, type 0 | channel | 00 53 14 c0 13 05 70 handle 70 | delivery-id | a0 04 | tag | format 0, settled
-_TRANSFER: Final = Struct(">IHH12sIHIH")
-TRANSFER_SIZE: Final = _TRANSFER.size
-_TAG_HEAD: Final = 0xA004
-_UNSETTLED: Final = 0x4342
-_SETTLED: Final = 0x4341
+# size | doff 2, type 0 | channel | 00 53 14 c0 13 05 70 handle 70 | delivery-id, then a0 04 tag | format 0, settled
+_TRANSFER: Final = b"\x00\x53\x14\xc0\x13\x05\x70"
+_FRONT: Final = Struct(">IHH7sIcI")
+_TAG: Final = Struct(">HI")
+TRANSFER_SIZE: Final = _FRONT.size + _TAG.size + 2
+_UNSETTLED_ENDS: Final = [octet + b"\x43\x42" for octet in OCTETS]
+_SETTLED_ENDS: Final = [octet + b"\x43\x41" for octet in OCTETS]
 _U32: Final = Struct(">I")
 
 
@@ -70,7 +72,16 @@ class SenderLink(Link):
         """Number of deliveries that are not begun, or begun and not complete and not streamed."""
         self.is_streaming: bool = False
         """Whether a delivery whose octets come from a source is being sent: the next one has to wait for its end."""
-        self._lead: bytes = b"\x00\x53\x14\xc0\x13\x05\x70" + _U32.pack(handle) + b"\x70"
+        # Transfer frames are put together from parts that stay the same for many of them: all up to the last octet of
+        # the delivery-id, and the tag up to its last octet.
+        self._front: bytes = b""
+        self._front_size: int = 0
+        """Size of the frame that `_front` is of."""
+        self._front_ids: int = 0
+        """Delivery-id, without its last octet, that `_front` is of."""
+        self._tag: bytes = b""
+        self._tags: int = -1
+        """Number, without its last octet, that `_tag` is of."""
         self._drain_answered: bool = True
 
     @property
@@ -183,17 +194,7 @@ class SenderLink(Link):
             return False
         session.remote_incoming_window -= 1
         session.next_outgoing_id = (session.next_outgoing_id + 1) & MASK
-        frame = _TRANSFER.pack(
-            size,
-            0x0200,
-            session.channel,
-            self._lead,
-            delivery_id,
-            _TAG_HEAD,
-            number,
-            _SETTLED if settled else _UNSETTLED,
-        )
-        connection.outbox.write_pieces(frame, head, body, size)
+        connection.outbox.write_pieces(self._frame(size, delivery_id, number, settled), head, body, size)
         return True
 
     def settle(self, delivery_id: int, state: bytes) -> None:
@@ -239,6 +240,21 @@ class SenderLink(Link):
 
     def unsettled_tokens(self) -> dict[bytes, object]:
         """Return the tokens of unsettled deliveries, by delivery-tag."""
+    def _frame(self, size: int, delivery_id: int, number: int, settled: bool) -> bytes:
+        """Return what stands before the message in a frame of `size` octets."""
+        ids = delivery_id >> 8
+        if size != self._front_size or ids != self._front_ids:
+            self._front_size = size
+            self._front_ids = ids
+            front = _FRONT.pack(size, 0x0200, self.session.channel, _TRANSFER, self.handle, b"\x70", delivery_id)
+            self._front = front[:-1]
+        tags = number >> 8
+        if tags != self._tags:
+            self._tags = tags
+            self._tag = _TAG.pack(0xA004, number)[:-1]
+        ends = _SETTLED_ENDS if settled else _UNSETTLED_ENDS
+        return self._front + OCTETS[delivery_id & 0xFF] + self._tag + ends[number & 0xFF]
+
         return {_U32.pack(sent.number): sent.token for sent in self.unsettled.values() if sent.number >= 0}
 
     def flow(self) -> Flow:

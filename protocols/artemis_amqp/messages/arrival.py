@@ -25,6 +25,7 @@ from artemis_amqp.messages.sections import (
 )
 from artemis_py.core.messages.message import DEFAULT_PRIORITY
 from artemis_py.core.routing.duplicates import DUPLICATE_ID
+from artemis_py.wire.integers import read_u32
 
 _DUPLICATE_ID: Final = DUPLICATE_ID.encode()
 
@@ -38,9 +39,32 @@ _MAX_PRIORITY: Final = 9
 _U32: Final = Struct(">I")
 _I64: Final = Struct(">q")
 
-# Headers as octets, with their fields: durable, priority, ttl, first-acquirer, delivery-count. A client that sends a
-# new ttl each time only makes the cache useless: it never exceeds 256 entries of some 30 octets.
-_KNOWN_HEADERS: Final[dict[bytes, tuple[bool, int, int, bool, int]]] = {}
+
+@mypyc_attr(acyclic=True)
+class _Header:
+    """A header section and its fields. Not a tuple: compiled, each look-up would make new numbers of them."""
+
+    def __init__(self, octets: bytes, sections: "Sections") -> None:
+        self.octets: bytes = octets
+        self.durable: bool = sections.durable
+        self.priority: int = sections.priority
+        self.ttl_ms: int = sections.ttl_ms
+        self.first_acquirer: bool = sections.first_acquirer
+        self.delivery_count: int = sections.delivery_count
+
+
+class _Last:
+    """The header of the message before: most messages have the same."""
+
+    def __init__(self) -> None:
+        self.header: _Header | None = None
+
+
+_LAST: Final = _Last()
+
+# Headers by their octets. A client that sends a new ttl each time only makes the cache useless: it never exceeds 256
+# entries of some 100 octets.
+_KNOWN_HEADERS: Final[dict[bytes, _Header]] = {}
 _KNOWN_HEADERS_LIMIT: Final = 256
 _HEADER_START: Final = b"\x00\x53\x70"
 
@@ -85,16 +109,21 @@ def _check_body(code: int, data: bytes, offset: int, end: int) -> int:
 
 def _take_known_header(sections: Sections, payload: bytes, end: int) -> int:
     """Read a header from the cache, because producers repeat a few; return the offset behind it, or 0 if it is new."""
-    if end <= 5 or not payload.startswith(_HEADER_START):
-        return 0
-    offset = 5 + payload[4] if payload[3] == 0xC0 else 4
-    known = _KNOWN_HEADERS.get(payload[:offset])
-    if known is None:
-        return 0
+    known = _LAST.header
+    if known is None or not payload.startswith(known.octets):
+        if end <= 5 or not payload.startswith(_HEADER_START):
+            return 0
+        known = _KNOWN_HEADERS.get(payload[: 5 + payload[4] if payload[3] == 0xC0 else 4])
+        if known is None:
+            return 0
+        _LAST.header = known
     sections.has_header = True
-    sections.durable, sections.priority, sections.ttl_ms = known[0], known[1], known[2]
-    sections.first_acquirer, sections.delivery_count = known[3], known[4]
-    return offset
+    sections.durable = known.durable
+    sections.priority = known.priority
+    sections.ttl_ms = known.ttl_ms
+    sections.first_acquirer = known.first_acquirer
+    sections.delivery_count = known.delivery_count
+    return len(known.octets)
 
 
 def _check_order(last: int, code: int, offset: int) -> None:
@@ -143,8 +172,8 @@ def split_sections(payload: bytes) -> Sections:
                 # Messages without the property cost no more than this search, which is in C.
                 if payload.find(_DUPLICATE_ID, body, stop) >= 0:
                     _find_duplicate_id(sections, count, payload, body, stop)
-            elif code == DATA and body + 1 < end and payload[body] == 0xA0:
-                offset = body + 2 + payload[body + 1]
+            elif code == DATA and body + 4 < end and payload[body] & 0xEF == 0xA0:
+                offset = body + (5 + read_u32(payload, body + 1) if payload[body] & 0x10 else 2 + payload[body + 1])
                 if offset > end:
                     raise MalformedValue(f"the data section at octet {body} is cut short")
             else:
@@ -196,13 +225,7 @@ def _remember_header(sections: Sections, octets: bytes) -> None:
     """Add this header to the cache. Only its narrow form is ever found: no client sends the wide one."""
     if len(_KNOWN_HEADERS) >= _KNOWN_HEADERS_LIMIT:
         _KNOWN_HEADERS.clear()
-    _KNOWN_HEADERS[octets] = (
-        sections.durable,
-        sections.priority,
-        sections.ttl_ms,
-        sections.first_acquirer,
-        sections.delivery_count,
-    )
+    _KNOWN_HEADERS[octets] = _Header(octets, sections)
 
 
 def _read_header(sections: Sections, data: bytes, offset: int, end: int) -> int:

@@ -10,13 +10,13 @@ annotations are kept as octets:
     annotations_raw = u32 count of keys and values | key | value | key | value ...      (empty if there are none)
 """
 
-from struct import Struct
 from typing import Final
 
 from artemis_amqp.engine.codec import read_compound_header, read_value, skip_value
 from artemis_amqp.engine.extensions import ADDRESS, DELIVERY_DELAY, SEQUENCE_NUMBER
 from artemis_amqp.engine.performatives import Properties, read_composite
 from artemis_amqp.engine.types import InvalidField, MalformedValue, Symbol, ULong
+from artemis_py.wire.integers import read_u32
 
 NOT_KEPT: Final = (SEQUENCE_NUMBER, ADDRESS, DELIVERY_DELAY)
 """Annotations that are removed on arrival: the broker sets them itself, or they are meant for it alone."""
@@ -51,8 +51,6 @@ LONGEST_DESCRIPTOR: Final = 34
 
 # Keys and values up to which the keys of a map are compared one by one: eight properties.
 _FEW_ITEMS: Final = 16
-
-_U32: Final = Struct(">I")
 
 
 # --- outline ---
@@ -198,7 +196,7 @@ def read_annotation(annotations_raw: bytes, name: str) -> object:
 def count_of(annotations_raw: bytes) -> int:
     if len(annotations_raw) < 4:
         raise MalformedValue("the kept annotations are cut short")
-    count: int = _U32.unpack_from(annotations_raw, 0)[0]
+    count = read_u32(annotations_raw, 0)
     if count & 1 or count > len(annotations_raw) - 4:
         raise MalformedValue("the count of the kept annotations is wrong")
     return count

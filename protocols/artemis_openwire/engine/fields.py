@@ -9,6 +9,7 @@ from struct import Struct
 from typing import Final
 
 from artemis_py.errors import MalformedFrame
+from artemis_py.wire.integers import read_u32
 
 NO_ANSWER: Final = 1 << 40
 """The answer id of a command that asked for none; ids of commands have 32 bits."""
@@ -35,15 +36,14 @@ def answer_id_of(body: bytes) -> int:
 
 
 def read_i32(body: bytes, offset: int) -> int:
-    """Read a number of 32 bits. Without `struct`, whose calls take longer than this once it is compiled."""
-    value = body[offset] << 24 | body[offset + 1] << 16 | body[offset + 2] << 8 | body[offset + 3]
+    """Read a number of 32 bits."""
+    value = read_u32(body, offset)
     return value if value < 1 << 31 else value - (1 << 32)
 
 
 def read_i64(body: bytes, offset: int) -> int:
     """Read a number of 64 bits."""
-    low = body[offset + 4] << 24 | body[offset + 5] << 16 | body[offset + 6] << 8 | body[offset + 7]
-    return read_i32(body, offset) << 32 | low
+    return read_i32(body, offset) << 32 | read_u32(body, offset + 4)
 
 
 def read_octets(body: bytes, offset: int) -> bytes | None:

@@ -1,6 +1,7 @@
 """Messages of AMQP 1.0 (AMQP 1.0 §3.2) taken apart on arrival and put together on delivery."""
 
 from collections.abc import Callable
+from itertools import permutations
 from uuid import UUID
 
 import pytest
@@ -32,6 +33,7 @@ from artemis_amqp.messages.delivery import (
     _AROUND_SEQUENCE,
     KEPT_KEY_CHARS,
     KEPT_KEYS,
+    PlainHeads,
     annotations_bytes,
     header_bytes,
 )
@@ -408,6 +410,41 @@ def test_header_says_what_it_was_given(
     assert sections.ttl_ms == min(ttl_ms, 2**32 - 1)
     assert sections.first_acquirer == first_acquirer
     assert sections.delivery_count == delivery_count
+
+
+def test_headers_that_were_seen_before_are_read_as_new_ones_are() -> None:
+    """Producers repeat a few headers, in any order; a body may begin with the octets of a header."""
+    heads = [
+        (durable, priority, ttl_ms, first_acquirer, delivery_count)
+        for durable in (False, True)
+        for priority in (4, 9)
+        for ttl_ms in (-1, 70, 500)
+        for first_acquirer in (False, True)
+        for delivery_count in (0, 1)
+    ]
+    for one, other in permutations(heads, 2):
+        for head in (one, other, other, one):
+            sections = split_sections(header_bytes(*head) + DATA)
+            found = (sections.durable, sections.priority, sections.ttl_ms)
+            assert (*found, sections.first_acquirer, sections.delivery_count) == head
+            assert sections.bare == DATA
+    assert not split_sections(DATA).has_header
+
+
+@pytest.mark.parametrize("first", [1, 250, 2**16 - 3, 2**32 - 3, 2**62])
+def test_heads_of_one_link_are_header_and_annotations(first: int) -> None:
+    """Whatever was kept from the delivery before."""
+    heads = PlainHeads()
+    for sequence in [*range(first, first + 10), first, first + 256, first]:
+        for durable, priority, first_acquirer in (
+            (False, 4, True),
+            (False, 4, True),
+            (True, 4, True),
+            (True, 9, False),
+        ):
+            head = heads.head(durable, priority, first_acquirer, sequence)
+            header = header_bytes(durable, priority, -1, first_acquirer, 0)
+            assert head == header + annotations_bytes(b"", sequence, None)
 
 
 def test_plain_header_is_an_empty_list() -> None:
