@@ -310,7 +310,7 @@ class Sender(SenderLinkHandler):
     def _drop_idle_link(self) -> None:
         """Close the least recently used link without unsettled messages; if all have some, none is closed."""
         for address, link in self._links.items():
-            if not link.unsettled and self._connection is not None:
+            if not link.has_unsettled and self._connection is not None:
                 del self._links[address]
                 self._connection.detach(link, closes=True)
                 return

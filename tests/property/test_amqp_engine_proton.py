@@ -205,5 +205,5 @@ def test_our_client_talks_to_proton(lengths: list[int], seed: int, frame_size: i
 
     assert [body for body, _ in bodies] == [b"h" + bytes((number,)) * length for number, length in enumerate(lengths)]
     assert wires.handler.names().count("disposition") == len(lengths)
-    assert link.unsettled == {}
+    assert not link.has_unsettled
     assert wires.connection.remote_condition is None

@@ -85,7 +85,7 @@ class Lingering(SenderLinkHandler):
         terminus = self._terminus
         assert isinstance(token, Reference)
         self._outgoing.on_disposition(link, delivery_id, token, state, settled)
-        if not terminus.holder.outstanding.count and not link.unsettled:
+        if not terminus.holder.outstanding.count and not link.has_unsettled:
             self._handler.manager.termini.drop(self._key)
 
     def session_ended(self, failed: bool) -> None:

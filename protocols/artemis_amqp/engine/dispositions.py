@@ -151,9 +151,7 @@ class Dispositions:
             link = sent.link
             if settled:
                 del unsettled[delivery_id]
-                of_link = link.unsettled
-                if delivery_id in of_link:
-                    del of_link[delivery_id]
+                link.unlink(sent)
             handler = link.handler
             if handler is not None:
                 handler.on_disposition(link, delivery_id, sent.token, state, settled)

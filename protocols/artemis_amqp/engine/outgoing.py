@@ -180,10 +180,9 @@ class OutgoingDeliveries:
         self._sent(waiting)
         self._count_frame()
         self._session.connection.outbox.write(frame(self._session.channel, evolve(transfer, aborted=True)))
-        entry = self._session.unsettled.pop(delivery_id, None)
-        link.unsettled.pop(delivery_id, None)
-        if entry is not None and link.handler is not None:
-            link.handler.on_abort(link, entry.token)
+        sent = link.forget(delivery_id)
+        if sent is not None and link.handler is not None:
+            link.handler.on_abort(link, sent.token)
 
     def drop(self, link: SenderLink) -> None:
         """Forget the incomplete deliveries of a link that is gone."""
@@ -193,8 +192,7 @@ class OutgoingDeliveries:
         link.is_streaming = False
         for waiting in (*self.waiting, *self.streams):
             if waiting.link is link:
-                self._session.unsettled.pop(waiting.delivery_id, None)
-                link.unsettled.pop(waiting.delivery_id, None)
+                link.forget(waiting.delivery_id)
                 if waiting.source is not None:
                     waiting.source.close()
         self.waiting = deque([waiting for waiting in self.waiting if waiting.link is not link])

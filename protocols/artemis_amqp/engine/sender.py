@@ -42,17 +42,21 @@ def tag_after(number: int) -> int:
 class Sent:
     """A delivery of ours that is not settled.
 
-    Not a tuple: compiled, each table that has a tuple gets a copy of it.
+    Those of a link are in a list of their own, linked with each other: a second table would cost more for each of them.
     """
 
-    __slots__ = ("link", "number", "token")
+    __slots__ = ("delivery_id", "link", "newer", "number", "older", "token")
 
-    def __init__(self, link: "SenderLink", token: object, number: int) -> None:
+    def __init__(self, link: "SenderLink", delivery_id: int, token: object, number: int) -> None:
         self.link: SenderLink = link
+        self.delivery_id: int = delivery_id
         self.token: object = token
         """What `SenderLink.send` was given."""
         self.number: int = number
         """Number of the delivery-tag; -1: the tag is none of ours."""
+        self.older: Sent | None = None
+        """The delivery of the same link that was sent before, of those that are not settled."""
+        self.newer: Sent | None = None
 
 
 class SenderLink(Link):
@@ -66,8 +70,8 @@ class SenderLink(Link):
         """Properties of the link's state in the peer's last flow (AMQP 1.0 §2.7.4)."""
         self.next_tag: int = 0
         """Next delivery-tag, a number of four octets, none of which has its highest bit set: see `tag_after`."""
-        self.unsettled: dict[int, Sent] = {}
-        """Entries of the session's `unsettled` that belong to this link."""
+        self._newest: Sent | None = None
+        """The entry of the session's `unsettled` that was sent last on this link; the others follow by `older`."""
         self.waiting_count: int = 0
         """Number of deliveries that are not begun, or begun and not complete and not streamed."""
         self.is_streaming: bool = False
@@ -152,7 +156,7 @@ class SenderLink(Link):
         if tag is None:
             self.next_tag = tag_after(number) if (number + 1) & 0x80 else number + 1
             if not settled:
-                self._keep(delivery_id, Sent(self, token, number))
+                self._keep(delivery_id, Sent(self, delivery_id, token, number))
             if state is None and message_format == 0 and source is None:
                 if self._send_at_once(head, body, delivery_id, number, settled):
                     return delivery_id
@@ -162,7 +166,7 @@ class SenderLink(Link):
             # A resumed delivery: no new one may get its tag while it is unsettled.
             if number >= self.next_tag:
                 self.next_tag = tag_after(number)
-            self._keep(delivery_id, Sent(self, token, number))
+            self._keep(delivery_id, Sent(self, delivery_id, token, number))
         transfer = Transfer(
             handle=self.handle,
             delivery_id=delivery_id,
@@ -176,9 +180,48 @@ class SenderLink(Link):
         return delivery_id
 
     def _keep(self, key: Any, sent: Sent) -> None:
-        """Note an unsettled delivery by its delivery-id: Any, because an int would become an object for each table."""
+        """Note an unsettled delivery by its delivery-id."""
         self.session.unsettled[key] = sent
-        self.unsettled[key] = sent
+        older = self._newest
+        if older is not None:
+            older.newer = sent
+            sent.older = older
+        self._newest = sent
+
+    def unlink(self, sent: Sent) -> None:
+        """Take a delivery out of the list of this link: it has left the session's `unsettled`."""
+        older = sent.older
+        newer = sent.newer
+        if older is not None:
+            older.newer = newer
+            sent.older = None
+        if newer is not None:
+            newer.older = older
+            sent.newer = None
+        else:
+            self._newest = older
+
+    def forget(self, delivery_id: int) -> Sent | None:
+        """Forget an unsettled delivery and return it; None if it is settled already."""
+        sent = self.session.unsettled.pop(delivery_id, None)
+        if sent is not None:
+            self.unlink(sent)
+        return sent
+
+    @property
+    def has_unsettled(self) -> bool:
+        """Whether any delivery is not settled."""
+        return self._newest is not None
+
+    def unsettled(self) -> list[Sent]:
+        """Return the unsettled deliveries, the oldest first."""
+        found: list[Sent] = []
+        sent = self._newest
+        while sent is not None:
+            found.append(sent)
+            sent = sent.older
+        found.reverse()
+        return found
 
     def _send_at_once(self, head: bytes, body: bytes, delivery_id: int, number: int, settled: bool) -> bool:
         """Write an ordinary delivery in one frame, without an object; False if it does not fit or has to wait."""
@@ -197,12 +240,25 @@ class SenderLink(Link):
         connection.outbox.write_pieces(self._frame(size, delivery_id, number, settled), head, body, size)
         return True
 
+    def _frame(self, size: int, delivery_id: int, number: int, settled: bool) -> bytes:
+        """Return what stands before the message in a frame of `size` octets."""
+        ids = delivery_id >> 8
+        if size != self._front_size or ids != self._front_ids:
+            self._front_size = size
+            self._front_ids = ids
+            front = _FRONT.pack(size, 0x0200, self.session.channel, _TRANSFER, self.handle, b"\x70", delivery_id)
+            self._front = front[:-1]
+        tags = number >> 8
+        if tags != self._tags:
+            self._tags = tags
+            self._tag = _TAG.pack(0xA004, number)[:-1]
+        ends = _SETTLED_ENDS if settled else _UNSETTLED_ENDS
+        return self._front + OCTETS[delivery_id & 0xFF] + self._tag + ends[number & 0xFF]
+
     def settle(self, delivery_id: int, state: bytes) -> None:
         """Settle a delivery from our side, after the peer sent its outcome unsettled."""
-        session = self.session
-        if self.unsettled.pop(delivery_id, None) is not None:
-            session.unsettled.pop(delivery_id, None)
-            session.dispositions.collect(False, delivery_id, delivery_id, True, state)
+        if self.forget(delivery_id) is not None:
+            self.session.dispositions.collect(False, delivery_id, delivery_id, True, state)
 
     def drained(self) -> None:
         """Return the credit of a draining peer: there is nothing more to send (AMQP 1.0 §2.6.7)."""
@@ -240,22 +296,7 @@ class SenderLink(Link):
 
     def unsettled_tokens(self) -> dict[bytes, object]:
         """Return the tokens of unsettled deliveries, by delivery-tag."""
-    def _frame(self, size: int, delivery_id: int, number: int, settled: bool) -> bytes:
-        """Return what stands before the message in a frame of `size` octets."""
-        ids = delivery_id >> 8
-        if size != self._front_size or ids != self._front_ids:
-            self._front_size = size
-            self._front_ids = ids
-            front = _FRONT.pack(size, 0x0200, self.session.channel, _TRANSFER, self.handle, b"\x70", delivery_id)
-            self._front = front[:-1]
-        tags = number >> 8
-        if tags != self._tags:
-            self._tags = tags
-            self._tag = _TAG.pack(0xA004, number)[:-1]
-        ends = _SETTLED_ENDS if settled else _UNSETTLED_ENDS
-        return self._front + OCTETS[delivery_id & 0xFF] + self._tag + ends[number & 0xFF]
-
-        return {_U32.pack(sent.number): sent.token for sent in self.unsettled.values() if sent.number >= 0}
+        return {_U32.pack(sent.number): sent.token for sent in self.unsettled() if sent.number >= 0}
 
     def flow(self) -> Flow:
         """Return our side of the link's flow state; the session completes it."""

@@ -327,9 +327,9 @@ class AmqpSession:
         """Forget the incomplete and the unsettled deliveries of a link that is gone."""
         self.drop_incomplete(link)
         if isinstance(link, SenderLink):
-            for delivery_id in link.unsettled:
-                self.unsettled.pop(delivery_id, None)
-            link.unsettled.clear()
+            for sent in link.unsettled():
+                self.unsettled.pop(sent.delivery_id, None)
+                link.unlink(sent)
         elif isinstance(link, ReceiverLink):
             for delivery_id in link.unsettled:
                 self.unsettled_in.pop(delivery_id, None)

@@ -218,7 +218,7 @@ def test_a_source_is_read_frame_by_frame() -> None:
     assert 0 < ahead <= 2048
     assert payload == b"headbody" + data
     assert source.is_closed
-    assert list(link.unsettled) == [0]
+    assert [sent.delivery_id for sent in link.unsettled()] == [0]
 
 
 def test_other_links_send_between_the_frames_of_a_large_delivery() -> None:
@@ -302,7 +302,7 @@ def test_a_source_that_fails_aborts_its_delivery() -> None:
     ]
     assert ("abort", "out0", "token") in conversation.calls
     assert source.is_closed
-    assert list(link.unsettled) == [1]
+    assert [sent.delivery_id for sent in link.unsettled()] == [1]
 
 
 def test_a_source_that_fails_at_once_aborts_its_delivery() -> None:

@@ -5,6 +5,7 @@ import pytest
 from artemis_amqp.engine import receiver as receiver_module
 from artemis_amqp.engine.limits import ConnectionLimits
 from artemis_amqp.engine.performatives import (
+    Accepted,
     AmqpError,
     Attach,
     Detach,
@@ -17,9 +18,10 @@ from artemis_amqp.engine.performatives import (
     Source,
     Target,
     Transfer,
+    encode,
     frame,
 )
-from artemis_amqp.engine.sender import SenderLink
+from artemis_amqp.engine.sender import SenderLink, tag_after
 from artemis_amqp.engine.types import Symbol
 from tests.amqp_harness import ACCEPTED, Conversation, Frame, kinds, read_frames, transfer
 
@@ -736,7 +738,7 @@ def test_what_waits_on_a_link_that_goes_is_dropped() -> None:
     peer.output()
 
     link.detach()
-    assert link.unsettled == {}
+    assert link.unsettled() == []
     frames = peer.feed(peer.flow(incoming_window=10))
 
     assert kinds(frames) == [Detach, Transfer]
@@ -771,7 +773,7 @@ def test_deliveries_of_a_detached_link_are_live() -> None:
     peer.feed(Disposition(role=True, first=0, last=0, settled=True))
 
     assert peer.calls == [("disposition", "a", 0, "a", None, True)]
-    assert link.unsettled == {}
+    assert link.unsettled() == []
 
 
 def test_a_detach_with_an_error_ends_its_deliveries() -> None:
@@ -852,12 +854,50 @@ def test_a_resumed_tag_does_not_come_again() -> None:
     assert tags == [b"\0\0\0\x7f", b"\0\0\1\0"]
 
 
-def test_a_delivery_is_one_object_in_both_tables() -> None:
-    """Compiled, each table would get its own copy of a tuple: that is memory for each message in flight."""
+def test_frames_of_deliveries_say_what_was_sent_whatever_the_ones_before_were() -> None:
+    """AMQP 1.0 §2.7.5: parts of a frame are kept for the next one, of several links in one session."""
     peer = opened()
-    link = peer.attach_receiver("a", 0, credit=5)
-    link.send(b"", b"x", "a", False)
-    sent = link.unsettled[0]
+    links = [peer.attach_receiver(name, handle, credit=2000) for handle, name in enumerate("abc")]
+    sent = []
+    for number in range(900):
+        handle = 2 if number % 7 == 0 else number % 2
+        body = bytes(number % 3 + number // 300)
+        settled = number % 5 == 0
+        sent.append((links[handle].handle, number, settled, body))
+        assert links[handle].send(b"h", body, None, settled) == number
 
-    assert peer.handler.sessions[0].unsettled[0] is sent
-    assert (sent.link, sent.token, sent.number) == (link, "a", 0)
+    found = [(one, payload) for _, one, payload in peer.output() if isinstance(one, Transfer)]
+
+    assert [(one.handle, one.delivery_id, one.settled, payload[1:]) for one, payload in found] == sent
+    for link in links:
+        tags = [one.delivery_tag for one, _ in found if one.handle == link.handle]
+        numbers = [0]
+        for _ in tags[1:]:
+            numbers.append(tag_after(numbers[-1]))
+        assert tags == [number.to_bytes(4, "big") for number in numbers]
+    assert all(one.message_format == 0 and one.more is not True for one, _ in found)
+
+
+def test_the_unsettled_deliveries_of_a_link_are_those_of_its_session_without_the_others() -> None:
+    """Whichever is settled: the oldest, the newest, one between them, each of them."""
+    peer = opened()
+    links = [peer.attach_receiver("a", 0, credit=5), peer.attach_receiver("b", 1, credit=5)]
+    for number in range(10):
+        links[number % 2].send(b"", b"x", number, False)
+    session = peer.handler.sessions[0]
+
+    def tokens() -> list[list[object]]:
+        return [[sent.token for sent in link.unsettled()] for link in links]
+
+    assert tokens() == [[0, 2, 4, 6, 8], [1, 3, 5, 7, 9]]
+    for settled, left in (((4, 4), [0, 2, 6, 8]), ((0, 0), [2, 6, 8]), ((8, 8), [2, 6])):
+        peer.feed(Disposition(role=True, first=settled[0], last=settled[1], settled=True))
+        assert tokens() == [left, [1, 3, 5, 7, 9]]
+    links[0].send(b"", b"x", 10, False)
+    links[1].settle(9, encode(Accepted()))
+    assert tokens() == [[2, 6, 10], [1, 3, 5, 7]]
+    assert sorted(session.unsettled) == [1, 2, 3, 5, 6, 7, 10]
+
+    peer.feed(Disposition(role=True, first=0, last=20, settled=True))
+    assert tokens() == [[], []]
+    assert session.unsettled == {}

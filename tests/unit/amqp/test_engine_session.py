@@ -63,7 +63,7 @@ def test_end_is_answered_and_ends_its_links() -> None:
     assert peer.calls == [("end", 0, None)]
     assert not link.is_attached
     assert not link.can_send
-    assert link.unsettled == {}
+    assert link.unsettled() == []
 
 
 def test_a_session_that_we_ended_ignores_everything_but_the_peers_end() -> None:
