@@ -34,7 +34,7 @@ from artemis_amqp.engine.types import (
     ULong,
     UShort,
 )
-from artemis_amqp.messages.arrival import split_sections
+from artemis_amqp.messages.arrival import Sections, split_sections, split_sections_at
 from artemis_amqp.messages.conversion import from_view, to_view
 from artemis_amqp.messages.delivery import annotations_bytes, header_bytes
 from artemis_amqp.messages.format import AMQP_FORMAT
@@ -662,6 +662,33 @@ def test_damaged_performative_is_read_or_malformed(octets: bytes) -> None:
         encode(performative)
 
     _attempt(read)
+
+
+def _split_or_error(split: Callable[[], Sections]) -> tuple[object, ...]:
+    try:
+        found = split()
+    except MalformedFrame as error:
+        return (str(error),)
+    header = (found.has_header, found.durable, found.priority, found.ttl_ms, found.first_acquirer, found.delivery_count)
+    rest = (found.annotations, found.annotations_raw, found.expires_at_ms, found.has_group, found.duplicate_id)
+    return (*header, *rest, found.bare)
+
+
+encoded = messages.map(lambda message: bytes(message.encode()))
+
+
+@given(encoded | damaged(encoded), st.binary(max_size=9), st.data())
+@settings(max_examples=300)
+def test_a_message_among_other_octets_is_split_as_it_is_alone(
+    octets: bytes, before: bytes, data: st.DataObject
+) -> None:
+    """What follows it in the same read may even look as if it went on; errors have the same text."""
+    after = data.draw(st.binary(max_size=9) | st.just(octets) | st.just(octets[:3]))
+    end = len(before) + len(octets)
+
+    found = _split_or_error(lambda: split_sections_at(before + octets + after, len(before), end))
+
+    assert found == _split_or_error(lambda: split_sections(octets))
 
 
 @given(damaged(messages.map(lambda message: bytes(message.encode()))))

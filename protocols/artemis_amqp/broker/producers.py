@@ -24,7 +24,7 @@ from artemis_amqp.engine.performatives import (
 from artemis_amqp.engine.receiver import ReceiverLink
 from artemis_amqp.engine.transfer_frame import TransferFrame
 from artemis_amqp.engine.types import MalformedValue, Symbol
-from artemis_amqp.messages.arrival import Sections, split_sections
+from artemis_amqp.messages.arrival import Sections, split_sections_at
 from artemis_amqp.messages.format import AMQP_FORMAT
 from artemis_amqp.messages.large import ARRIVING_LIMIT, NO_SECTION, IncomingBody
 from artemis_amqp.messages.sections import read_annotation, read_to
@@ -214,19 +214,19 @@ class IncomingLink(ReceiverLinkHandler):
         if delivery.resume:
             self._resumed(delivery)
             return
-        payload = delivery.payload
-        if len(payload) >= self._large_size:
+        if delivery.size >= self._large_size:
             stream = self.open_stream(link)
-            stream.append(payload)
+            stream.append(delivery.payload)
             self.on_stream(link, delivery, stream)
             return
         transaction: Transaction | None = None
         try:
             if delivery.message_format != 0 or delivery.state is not None:
                 transaction = self._transaction(delivery)
-            if len(payload) == 0:  # compiled, this costs nothing; the truth of an object is a call
+            if delivery.size == 0:
                 raise MalformedValue(NO_SECTION)
-            message = self._send(split_sections(payload), None, transaction)
+            sections = split_sections_at(delivery.data, delivery.start, delivery.stop)
+            message = self._send(sections, None, transaction)
         except (Refusal, MalformedFrame, errors.Condition) as error:
             self._refuse(delivery, error, transaction)
             return

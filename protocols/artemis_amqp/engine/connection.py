@@ -462,8 +462,9 @@ class AmqpConnection:
         transfer.state = performative.state
         transfer.resume = performative.resume
         transfer.aborted = performative.aborted
-        transfer.payload = payload
+        transfer.carry(payload, 0, len(payload))
         session.receive_transfer()
+        transfer.let_go()
 
     def _receive_open(self, opening: Open, channel: int) -> None:
         if self._open_received:

@@ -146,8 +146,9 @@ def _take_transfer(session: AmqpSession, data: bytes, body: int, stop: int) -> b
     transfer.state = None
     transfer.resume = False
     transfer.aborted = False
-    transfer.payload = data[payload:stop]
+    transfer.carry(data, payload, stop)
     session.receive_transfer()
+    transfer.let_go()
     return True
 
 

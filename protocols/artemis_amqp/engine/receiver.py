@@ -159,7 +159,7 @@ class ReceiverLink(Link):
         if transfer.more or transfer.aborted:
             self._begin(transfer)
             return
-        if self.max_message_size and len(transfer.payload) > self.max_message_size:
+        if self.max_message_size and transfer.size > self.max_message_size:
             self._too_large()
             return
         if transfer.settled != 1:
@@ -251,10 +251,11 @@ class ReceiverLink(Link):
         partial.fill(transfer)
         stream = partial.stream
         if stream is not None:
-            transfer.payload = b""
+            transfer.let_go()
             handler.on_stream(self, transfer, stream)
         else:
-            transfer.payload = b"".join(partial.chunks)
+            payload = b"".join(partial.chunks)
+            transfer.carry(payload, 0, len(payload))
             handler.on_transfer(self, transfer)
 
     def _begin_stream(self, partial: _Partial) -> None:

@@ -361,8 +361,6 @@ class AmqpSession:
             self.fail(errors.NOT_ALLOWED, f"a transfer on handle {transfer.handle}, on which the peer is the receiver")
             return
         link.receive_transfer(transfer)
-        # The record outlives the frame: it must not keep the octets of a message that is gone.
-        transfer.payload = b""
 
     def receive_settle_mode(self, handle: int, mode: int) -> None:
         """Process the rcv-settle-mode of a transfer; see `ReceiverLink.receive_settle_mode`."""

@@ -13,14 +13,16 @@ class TransferFrame:
 
     __slots__ = (
         "aborted",
+        "data",
         "delivery_id",
         "handle",
         "message_format",
         "more",
-        "payload",
         "resume",
         "settled",
+        "start",
         "state",
+        "stop",
         "tag",
     )
 
@@ -35,7 +37,30 @@ class TransferFrame:
         self.state: object = None
         self.resume: bool = False
         self.aborted: bool = False
-        self.payload: bytes = b""
+        self.data: bytes = b""
+        """Octets among which those of the message are: from `start` to before `stop`, so that none is copied twice."""
+        self.start: int = 0
+        self.stop: int = 0
+
+    def carry(self, data: bytes, start: int, stop: int) -> None:
+        """Note the octets of the frame or delivery."""
+        self.data = data
+        self.start = start
+        self.stop = stop
+
+    def let_go(self) -> None:
+        """Forget the octets: the record outlives the frame, and they may be those of a whole read."""
+        self.carry(b"", 0, 0)
+
+    @property
+    def payload(self) -> bytes:
+        """The octets of the frame or delivery, in a copy."""
+        return self.data[self.start : self.stop]
+
+    @property
+    def size(self) -> int:
+        """Number of octets of the frame or delivery."""
+        return self.stop - self.start
 
     @property
     def delivery_tag(self) -> bytes:

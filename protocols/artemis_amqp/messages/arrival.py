@@ -107,23 +107,28 @@ def _check_body(code: int, data: bytes, offset: int, end: int) -> int:
     return items_at(0xC0 if code == SEQUENCE else 0xC1, data, offset, end)[2]
 
 
-def _take_known_header(sections: Sections, payload: bytes, end: int) -> int:
-    """Read a header from the cache, because producers repeat a few; return the offset behind it, or 0 if it is new."""
+def _take_known_header(sections: Sections, data: bytes, offset: int, end: int) -> int:
+    """Read a header from the cache, because producers repeat a few; return the offset behind it, the same if it is new.
+
+    Octets behind the end may be compared, too: a header counts only if it ends there at the latest.
+    """
     known = _LAST.header
-    if known is None or not payload.startswith(known.octets):
-        if end <= 5 or not payload.startswith(_HEADER_START):
-            return 0
-        known = _KNOWN_HEADERS.get(payload[: 5 + payload[4] if payload[3] == 0xC0 else 4])
+    if known is None or data[offset : offset + len(known.octets)] != known.octets:
+        if end - offset <= 5 or data[offset : offset + 3] != _HEADER_START:
+            return offset
+        known = _KNOWN_HEADERS.get(data[offset : offset + (5 + data[offset + 4] if data[offset + 3] == 0xC0 else 4)])
         if known is None:
-            return 0
+            return offset
         _LAST.header = known
+    if offset + len(known.octets) > end:
+        return offset
     sections.has_header = True
     sections.durable = known.durable
     sections.priority = known.priority
     sections.ttl_ms = known.ttl_ms
     sections.first_acquirer = known.first_acquirer
     sections.delivery_count = known.delivery_count
-    return len(known.octets)
+    return offset + len(known.octets)
 
 
 def _check_order(last: int, code: int, offset: int) -> None:
@@ -140,14 +145,25 @@ def split_sections(payload: bytes) -> Sections:
 
     A message without a body is accepted, because some clients send it. Raises MalformedValue for a section that is
     unknown, repeated, out of order, or not of its type.
-
-    Long because the usual forms of the body are read in the loop: a call for each would cost as much as reading it.
     """
+    return _split(payload, 0, len(payload))
+
+
+def split_sections_at(data: bytes, start: int, end: int) -> Sections:
+    """Split the message that is at `start` in `data` and ends before `end`, as `split_sections` does."""
+    try:
+        return _split(data, start, end)
+    except (MalformedValue, InvalidField):
+        # Offsets in the text are those in the message.
+        return split_sections(data[start:end])
+
+
+def _split(payload: bytes, start: int, end: int) -> Sections:
+    """Do it. Long because the usual forms of the body are read in the loop: a call for each would cost as much."""
     sections = Sections()
-    end = len(payload)
-    offset = _take_known_header(sections, payload, end)
+    offset = _take_known_header(sections, payload, start, end)
     bare_start = -1
-    last = HEADER if offset else 0
+    last = HEADER if offset > start else 0
     while offset < end:
         if offset + 4 > end:
             raise MalformedValue(f"no message section at octet {offset}")
@@ -179,15 +195,15 @@ def split_sections(payload: bytes) -> Sections:
             else:
                 offset = _check_body(code, payload, body, end)
         elif code == HEADER:
-            start = offset
+            header_start = offset
             offset = _read_header(sections, payload, body, end)
-            _remember_header(sections, payload[start:offset])
+            _remember_header(sections, payload[header_start:offset])
         elif code == MESSAGE_ANNOTATIONS:
             offset = _read_annotations(sections, payload, body, end)
         else:
             offset = items_at(0xC1, payload, body, end)[2]
     if bare_start >= 0:
-        sections.bare = payload[bare_start:]
+        sections.bare = payload[bare_start:end]
     return sections
 
 

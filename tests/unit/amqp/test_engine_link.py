@@ -854,6 +854,19 @@ def test_a_resumed_tag_does_not_come_again() -> None:
     assert tags == [b"\0\0\0\x7f", b"\0\0\1\0"]
 
 
+def test_a_session_keeps_nothing_of_what_was_read() -> None:
+    """Each of many sessions would keep a whole read, also where a transfer is ignored."""
+    peer = opened()
+    link = peer.attach_sender("a", 0)
+    link.grant(2)
+    peer.feed(transfer(0))
+    peer.feed(transfer(1, more=True))
+    link.detach()
+    peer.feed(transfer(None))
+
+    assert peer.handler.sessions[0].transfer.data == b""
+
+
 def test_frames_of_deliveries_say_what_was_sent_whatever_the_ones_before_were() -> None:
     """AMQP 1.0 §2.7.5: parts of a frame are kept for the next one, of several links in one session."""
     peer = opened()
