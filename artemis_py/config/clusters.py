@@ -1,10 +1,13 @@
 """Reads the `<cluster-connections>` and `<discovery-groups>` of broker.xml (mesh §2.1 to §2.4)."""
 
 from collections.abc import Iterator, Mapping
+from importlib.util import find_spec
+from ipaddress import ip_address
 from typing import Any, Final
 
 from artemis_py.config.document import in_core
 from artemis_py.config.elements import Elements
+from artemis_py.config.report import Place, Report
 from artemis_py.core.settings.cluster_config import (
     CLUSTER_OPTIONS,
     DISCOVERY_OPTIONS,
@@ -17,6 +20,8 @@ from artemis_py.core.settings.cluster_config import (
 from artemis_py.core.settings.declaration import Kind, Option
 from artemis_py.transport.config import DEFAULT_PORT, ConnectorConfig
 
+LONGEST_GROUP: Final = 200
+"""Octets of the name of a group on the local network: a string of a TXT record has 255 with its key (RFC 6763)."""
 _TRUTH: Final = ("true", "false")
 _PORT: Final = Option(
     name="port", attribute="port", kind=Kind.COUNT, default=None, minimum=1, maximum=65535, help="", since=""
@@ -30,25 +35,74 @@ def read_discovery_groups(core: Any, elements: Elements) -> Iterator[DiscoveryCo
     for element in core.iterfind(f"{in_core('discovery-groups')}/{in_core('discovery-group')}"):
         name = elements.name(element)
         values = elements.children(element, DISCOVERY_OPTIONS)
-        dns = element.find(in_core("dns"))
-        if dns is None:
-            text = "names nothing to look up; write <dns>_artemis._tcp.example.org</dns>, or list <static-connectors>"
-            report.problem(report.place(element), text)
+        source = _read_source(element, elements)
+        if source is None:
             continue
-        place = report.place(dns)
-        dns_name = (dns.text or "").strip()
-        given = elements.attributes(dns, (_PORT,)).get("port")
-        if not dns_name:
-            report.problem(place, "is empty; write the name of SRV records, or a name with addresses")
-        elif dns_name.startswith("_") and given is not None:
-            report.problem(report.place(dns, "attribute port"), "SRV records have ports of their own; remove it")
-        elif name in names:
+        if name in names:
             text = f'there is another discovery group called "{name}"; give each its own name'
             report.problem(report.place(element), text)
         elif name is not None:
             names.add(name)
-            port = None if dns_name.startswith("_") else given or DEFAULT_PORT
-            yield DiscoveryConfig(name=name, dns_name=dns_name, dns_port=port, **values)
+            yield DiscoveryConfig(name=name, **source, **values)
+
+
+def _read_source(element: Any, elements: Elements) -> dict[str, Any] | None:
+    """Return where a discovery group looks; None, with a problem in the report, if that is not clear."""
+    report = elements.report
+    dns, zeroconf = element.find(in_core("dns")), element.find(in_core("zeroconf"))
+    if dns is None and zeroconf is None:
+        text = (
+            "names nothing to look up; write <dns>_artemis._tcp.example.org</dns> or <zeroconf>a name of your own"
+            "</zeroconf>, or list <static-connectors>"
+        )
+        report.problem(report.place(element), text)
+        return None
+    if dns is not None and zeroconf is not None:
+        report.problem(report.place(zeroconf), "stands beside dns; keep one of the two")
+        return None
+    return _read_zeroconf(zeroconf, report) if dns is None else _read_dns(dns, elements)
+
+
+def _read_dns(dns: Any, elements: Elements) -> dict[str, Any] | None:
+    report = elements.report
+    name = (dns.text or "").strip()
+    given = elements.attributes(dns, (_PORT,)).get("port")
+    if not name:
+        report.problem(report.place(dns), "is empty; write the name of SRV records, or a name with addresses")
+        return None
+    if not name.startswith("_"):
+        return {"dns_name": name, "dns_port": given or DEFAULT_PORT}
+    if given is not None:
+        report.problem(report.place(dns, "attribute port"), "SRV records have ports of their own; remove it")
+        return None
+    return {"dns_name": name} if _is_there("dns", "SRV records need dnspython", report.place(dns), report) else None
+
+
+def _read_zeroconf(zeroconf: Any, report: Report) -> dict[str, Any] | None:
+    place = report.place(zeroconf)
+    group, interface = (zeroconf.text or "").strip(), (zeroconf.get("interface") or "").strip() or None
+    if not 0 < len(group.encode()) <= LONGEST_GROUP:
+        text = f"write a name that the brokers of this mesh have in common, of up to {LONGEST_GROUP} octets"
+        report.problem(place, text)
+        return None
+    if interface is not None:
+        try:
+            ip_address(interface)
+        except ValueError:
+            text = f'"{interface}" is no address; write one of this machine, such as 192.168.1.5'
+            report.problem(report.place(zeroconf, "attribute interface"), text)
+            return None
+    if not _is_there("zeroconf", "it needs the package zeroconf", place, report):
+        return None
+    return {"zeroconf_group": group, "zeroconf_interface": interface}
+
+
+def _is_there(package: str, need: str, place: Place, report: Report) -> bool:
+    """Tell whether an optional package is installed; if not, the extra of that name is what to install."""
+    if find_spec(package) is not None:
+        return True
+    report.problem(place, f"{need}: pip install 'artemis-py-broker[{package}]'")
+    return False
 
 
 def read_clusters(

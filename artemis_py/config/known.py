@@ -114,7 +114,7 @@ QUEUE_ATTRIBUTES: Final = _names(
 OWN_NAMES: Final = _names(
     """
     client-connectors consumer-priority-adjustment default-ring-eviction dns interest-detail local-connector
-    ring-eviction standing-grant write-ahead-log write-ahead-log-max-age write-ahead-log-max-size
+    ring-eviction standing-grant write-ahead-log write-ahead-log-max-age write-ahead-log-max-size zeroconf
     """
 )
 """Elements and attributes that Artemis does not have: it refuses a file with one of them."""

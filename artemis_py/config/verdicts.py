@@ -132,7 +132,7 @@ CORE: Final[Mapping[str, Verdict]] = {
     ),
     "grouping-handler": _none("messages with a group stay with the broker that took them"),
     "allow-failback": _NO_HA,
-    "broadcast-groups": _left_out("the broker does not announce itself; list it in static-connectors, or in the DNS"),
+    "broadcast-groups": _left_out("a discovery group with <zeroconf> announces the broker as well"),
     "configuration-file-refresh-period": _left_out("the file is read again on SIGHUP only"),
     "global-max-size-percent-of-jvm-max-memory": _left_out(
         "there is no Java machine; write global-max-size, or half of the memory is used"
@@ -230,7 +230,7 @@ ROUTER_POOL: Final[Mapping[str, Verdict]] = {
 DISCOVERY_GROUP: Final[Mapping[str, Verdict]] = {
     **_each(
         "group-address group-port local-bind-address local-bind-port",
-        _refused("brokers are not found by multicast; write <dns>, or list them in static-connectors"),
+        _refused("datagrams of Artemis are not read; write <zeroconf> for multicast DNS, <dns>, or static-connectors"),
     ),
     **_each(
         "jgroups-file jgroups-channel",

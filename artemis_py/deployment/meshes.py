@@ -16,7 +16,9 @@ from attrs import evolve, frozen
 from artemis_py.cluster.clients import write_url
 from artemis_py.cluster.drain import Parting
 from artemis_py.cluster.events import MemberForgotten
-from artemis_py.cluster.finders.dns import DnsFinder, Endpoint
+from artemis_py.cluster.finders.dns import Endpoint
+from artemis_py.cluster.finders.finder import Finder, finder_of
+from artemis_py.cluster.finders.zeroconf import Announcement
 from artemis_py.cluster.mesh import KnownMember, Mesh
 from artemis_py.cluster.peer import Peer
 from artemis_py.cluster.report import (
@@ -100,7 +102,7 @@ class BrokerMesh:
             raise ConfigError([Problem(self.own.file, self.own.line, "cluster-connection", text)])
         self._carrier: Final[PeerCarrier] = carriers[0]
         self._dials: Final[dict[Endpoint, Dial]] = {}
-        self._finder: DnsFinder | None = None
+        self._finder: Finder | None = None
         self._mesh: Mesh | None = None
         self._is_dialling = False
         self._is_stopped = False
@@ -155,7 +157,8 @@ class BrokerMesh:
             dial.start()
         group = self._groups.get(self.config.discovery_group or "")
         if group is not None:
-            self._finder = DnsFinder(group, self._found)
+            announcement = Announcement(node_id=self.mesh.node_id, host=self.own.host, port=self.own.port)
+            self._finder = finder_of(group, self._found, announcement)
             self._finder.start()
 
     async def stop(self) -> None:
@@ -169,6 +172,8 @@ class BrokerMesh:
             self._mesh.close("the broker stops")
         for dial in self._dials.values():
             await dial.connector.wait_stopped()
+        if self._finder is not None:
+            await self._finder.wait_stopped()
 
     def renew_certificates(self) -> None:
         """Read the files of TLS again. Raises ConfigError; the old certificates stay in use then."""

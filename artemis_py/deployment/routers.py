@@ -11,7 +11,8 @@ from typing import Final
 
 from attrs import evolve
 
-from artemis_py.cluster.finders.dns import DnsFinder, Endpoint
+from artemis_py.cluster.finders.dns import Endpoint
+from artemis_py.cluster.finders.finder import Finder, finder_of
 from artemis_py.cluster.mesh import Mesh
 from artemis_py.cluster.routers.cache import RouteCache
 from artemis_py.cluster.routers.policies import policy_of
@@ -66,10 +67,12 @@ class BrokerRouters:
         for lookout in self._lookouts:
             lookout.start()
 
-    def stop(self) -> None:
+    async def stop(self) -> None:
         """End."""
         for lookout in self._lookouts:
             lookout.stop()
+        for lookout in self._lookouts:
+            await lookout.wait_stopped()
 
     def _make(
         self,
@@ -124,12 +127,12 @@ class Lookout:
         self._turn: Final = turn
         self._like: Final = None if config.local_connector is None else connectors[config.local_connector]
         self._task: asyncio.Task[None] | None = None
-        self._finder: DnsFinder | None = None
+        self._finder: Finder | None = None
         self._targets: dict[str, ConnectorConfig] = {}
         self._tls: Final = {each.name: client_context(each) for each in connectors.values()}
         self._want([connectors[name] for name in config.static_connectors])
         if config.discovery_group is not None:
-            self._finder = DnsFinder(groups[config.discovery_group], self._found)
+            self._finder = finder_of(groups[config.discovery_group], self._found, None)
 
     def start(self) -> None:
         """Begin, on the running loop."""
@@ -143,6 +146,11 @@ class Lookout:
             self._finder.stop()
         if self._task is not None:
             self._task.cancel()
+
+    async def wait_stopped(self) -> None:
+        """Wait until the finder has ended."""
+        if self._finder is not None:
+            await self._finder.wait_stopped()
 
     def _found(self, endpoints: frozenset[Endpoint]) -> None:
         like = self._like

@@ -182,5 +182,6 @@ async def test_a_finder_runs_until_it_is_stopped() -> None:
         while not told:
             await asyncio.sleep(0.01)
     finder.stop()
+    await finder.wait_stopped()
 
     assert told == [frozenset({("127.0.0.1", 7)})]

@@ -73,7 +73,11 @@ class DnsFinder:
         """End; what was told stays true."""
         if self._task is not None:
             self._task.cancel()
-            self._task = None
+
+    async def wait_stopped(self) -> None:
+        """Wait until a question that is asked has ended."""
+        if self._task is not None:
+            await asyncio.wait((self._task,))
 
     async def run(self) -> None:
         """Look up and wait, until cancelled."""

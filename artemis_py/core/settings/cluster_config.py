@@ -224,10 +224,14 @@ class DiscoveryConfig:
     """One `<discovery-group>`: where hosts and ports of other members may be found (mesh §2.4)."""
 
     name: str
-    dns_name: str
-    """Name to look up: of SRV records if it begins with an underscore, else of addresses."""
+    dns_name: str = ""
+    """Name to look up: of SRV records if it begins with an underscore, else of addresses. Empty: nothing is."""
     dns_port: int | None = None
     """Port of the brokers at those addresses; None for SRV records, which have ports."""
+    zeroconf_group: str | None = None
+    """Group that brokers announce on the local network; None: they are looked up in the DNS."""
+    zeroconf_interface: str | None = None
+    """Address of this machine on that network; None: all networks of this machine."""
     refresh_timeout_ms: int = option(
         Kind.MILLISECONDS,
         10_000,

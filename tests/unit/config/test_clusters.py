@@ -322,6 +322,11 @@ def test_what_may_not_be_meant_is_a_warning(inside: str, static: str | None, war
             "<dns>x</dns><refresh-timeout>500</refresh-timeout>",
             DiscoveryConfig(name="g", dns_name="x", dns_port=61616, refresh_timeout_ms=500),
         ),
+        ("<zeroconf> shop </zeroconf>", DiscoveryConfig(name="g", zeroconf_group="shop")),
+        (
+            '<zeroconf interface="192.168.1.5">shop</zeroconf>',
+            DiscoveryConfig(name="g", zeroconf_group="shop", zeroconf_interface="192.168.1.5"),
+        ),
     ],
 )
 def test_a_discovery_group_says_what_to_look_up(inside: str, expected: DiscoveryConfig) -> None:
@@ -341,6 +346,10 @@ def test_a_discovery_group_says_what_to_look_up(inside: str, expected: Discovery
         ("<dns/>", "dns: is empty"),
         ('<dns port="5">_a._tcp.x</dns>', "dns: attribute port: SRV records have ports of their own"),
         ('<dns port="70000">x</dns>', "dns: attribute port: 70000 is too large"),
+        ("<zeroconf/>", "zeroconf: write a name that the brokers of this mesh have in common"),
+        (f"<zeroconf>{201 * 'x'}</zeroconf>", "zeroconf: write a name that the brokers of this mesh have in common"),
+        ('<zeroconf interface="eth0">x</zeroconf>', 'zeroconf: attribute interface: "eth0" is no address'),
+        ("<dns>x</dns><zeroconf>x</zeroconf>", "zeroconf: stands beside dns; keep one of the two"),
     ],
 )
 def test_a_discovery_group_that_finds_nobody_is_named(inside: str, problem: str) -> None:
@@ -349,6 +358,24 @@ def test_a_discovery_group_that_finds_nobody_is_named(inside: str, problem: str)
         f'<discovery-groups><discovery-group name="g">{inside}</discovery-group></discovery-groups>'
     ).problems
     assert problem in found
+
+
+@pytest.mark.parametrize(
+    ("inside", "problem"),
+    [
+        ("<dns>_a._tcp.x</dns>", "dns: SRV records need dnspython: pip install 'artemis-py-broker[dns]'"),
+        ("<zeroconf>x</zeroconf>", "needs the package zeroconf: pip install 'artemis-py-broker[zeroconf]'"),
+    ],
+)
+def test_what_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch, inside: str, problem: str) -> None:
+    """By `check` already; addresses in the DNS need nothing."""
+    monkeypatch.setattr("artemis_py.config.clusters.find_spec", lambda package: None)
+    groups = f'<discovery-group name="g">{inside}</discovery-group>'
+    groups += '<discovery-group name="h"><dns>brokers.x</dns></discovery-group>'
+    found = read(f"<discovery-groups>{groups}</discovery-groups>")
+
+    assert [problem in each for each in found.problems] == [True]
+    assert list(found.groups) == ["h"]
 
 
 # -- the mesh as a whole -------------------------------------------------------------------------------------------

@@ -150,7 +150,7 @@ def names(options: tuple[Option, ...]) -> set[str]:
         (ROUTER, names(ROUTER_OPTIONS) | {"cache", "policy", "pool"}),
         (f"{ROUTER}/cache", names(CACHE_OPTIONS)),
         (f"{ROUTER}/pool", names(POOL_OPTIONS) | SOURCES),
-        ("core/discovery-groups/discovery-group", names(DISCOVERY_OPTIONS) | {"dns"}),
+        ("core/discovery-groups/discovery-group", names(DISCOVERY_OPTIONS) | {"dns", "zeroconf"}),
         (SETTING, names(ADDRESS_SETTINGS)),
         ("core/diverts/divert", names(DIVERT_OPTIONS) | {"filter", "transformer", "transformer-class-name"}),
         ("core/wildcard-addresses", names(WILDCARD_OPTIONS)),

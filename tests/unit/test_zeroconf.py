@@ -1,0 +1,121 @@
+"""Brokers that announce themselves on a network, and are found there (mesh §2.4, RFC 6763): real datagrams."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from attrs import define, field
+
+from artemis_py.cluster.finders.dns import Endpoint
+from artemis_py.cluster.finders.zeroconf import SERVICE, Announcement, ZeroconfFinder
+from artemis_py.core.settings.cluster_config import DiscoveryConfig
+from tests.multicast import LOOPBACK, need_multicast
+
+A, B = ("a.example", 61616), ("b.example", 61617)
+TIMEOUT_S = 60
+RUN = uuid4().hex
+"""In all names: other runs on this machine are on the same network."""
+GROUP = f"shop-{RUN}"
+
+
+@define
+class Heard:
+    """What a finder tells."""
+
+    endpoints: frozenset[Endpoint] = frozenset()
+    count: int = 0
+    changed: asyncio.Event = field(factory=asyncio.Event)
+
+    def told(self, endpoints: frozenset[Endpoint]) -> None:
+        self.endpoints = endpoints
+        self.count += 1
+        self.changed.set()
+
+    async def until(self, *expected: Endpoint) -> None:
+        async with asyncio.timeout(TIMEOUT_S):
+            while self.endpoints != frozenset(expected):
+                self.changed.clear()
+                await self.changed.wait()
+
+
+@asynccontextmanager
+async def finder(node: str, endpoint: Endpoint | None, group: str = GROUP) -> AsyncIterator[Heard]:
+    """A finder that announces an endpoint, if there is one."""
+    heard = Heard()
+    announcement = (
+        None if endpoint is None else Announcement(node_id=f"{node}-{RUN}", host=endpoint[0], port=endpoint[1])
+    )
+    config = DiscoveryConfig(name="g", zeroconf_group=group, zeroconf_interface=LOOPBACK)
+    running = ZeroconfFinder(config, heard.told, announcement)
+    running.start()
+    try:
+        yield heard
+    finally:
+        running.stop()
+        await running.wait_stopped()
+
+
+async def test_brokers_of_a_group_find_each_other() -> None:
+    """By the host that they are dialled at; not themselves, no other group, and nobody who has said goodbye."""
+    need_multicast()
+    async with finder("a", A) as at_a, finder("c", ("c", 1), f"other-{RUN}") as at_c, finder("", None) as listener:
+        async with finder("b", B) as at_b:
+            await at_a.until(B)
+            await at_b.until(A)
+            await listener.until(A, B)
+        await at_a.until()
+        await listener.until(A)
+        assert at_c.count == 0
+
+
+async def test_an_announcement_that_names_no_broker_is_passed_over() -> None:
+    """Anybody on the network can announce anything."""
+    need_multicast()
+    from zeroconf.asyncio import AsyncServiceInfo, AsyncZeroconf
+
+    def info(name: str, port: int, properties: dict[str, Any]) -> AsyncServiceInfo:
+        return AsyncServiceInfo(
+            SERVICE,
+            f"{name}.{SERVICE}",
+            port=port,
+            properties=properties,
+            parsed_addresses=[LOOPBACK],
+            server=f"{name}.local.",
+        )
+
+    network = AsyncZeroconf(interfaces=[LOOPBACK])
+    try:
+        async with finder("", None) as heard:
+            announced: list[tuple[int, dict[str, Any]]] = [
+                (5, {}),
+                (5, {"group": GROUP}),
+                (5, {"group": GROUP, "host": ""}),
+                (0, {"group": GROUP, "host": "x"}),
+                (5, {"group": b"\xff", "host": b"\xff"}),
+                (7, {"group": GROUP, "host": "sound"}),
+            ]
+            for number, (port, properties) in enumerate(announced):
+                await (await network.async_register_service(info(f"n{number}-{RUN}", port, properties)))
+            await heard.until(("sound", 7))
+            assert heard.count == 1
+    finally:
+        await network.async_close()
+
+
+async def test_a_network_that_is_not_there_is_tried_again(caplog: pytest.LogCaptureFixture) -> None:
+    """192.0.2.0/24 is for documentation (RFC 5737): no machine has an address of it."""
+    pytest.importorskip("zeroconf")
+    config = DiscoveryConfig(name="g", zeroconf_group="shop", zeroconf_interface="192.0.2.1", refresh_timeout_ms=1)
+    running = ZeroconfFinder(config, Heard().told)
+    running.start()
+    async with asyncio.timeout(TIMEOUT_S):
+        while len(caplog.records) < 2:
+            await asyncio.sleep(0.01)
+    running.stop()
+    await running.wait_stopped()
+
+    assert {record.levelname for record in caplog.records} == {"WARNING"}
+    assert "brokers are not found on the local network: group=g" in caplog.text
