@@ -66,9 +66,16 @@ class Broker:
     """A broker process."""
 
     def __init__(
-        self, name: str, python: Path, folder: Path, persistence: bool = False, settings: str = "", core: str = ""
+        self,
+        name: str,
+        python: Path,
+        folder: Path,
+        persistence: bool = False,
+        settings: str = "",
+        core: str = "",
+        wrapper: tuple[str, ...] = (),
     ) -> None:
-        """`settings`: more elements of `<address-settings>`, `core`: of `<core>`."""
+        """`settings`: more elements of `<address-settings>`, `core`: of `<core>`; `wrapper`: a command that runs it."""
         self.name = name
         self.folder = folder
         self.port_file = folder / "port"
@@ -84,7 +91,7 @@ class Broker:
             )
             for file in ("artemis-users.properties", "artemis-roles.properties"):
                 (folder / "etc" / file).write_text("", encoding="utf-8")
-            command = [python.parent / "artemis-py", "run", folder, "--port-file", self.port_file]
+            command = [*wrapper, python.parent / "artemis-py", "run", folder, "--port-file", self.port_file]
         start = time.monotonic()
         with open(folder / "log", "wb") as log:
             self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
