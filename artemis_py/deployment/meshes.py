@@ -16,8 +16,8 @@ from attrs import evolve, frozen
 from artemis_py.cluster.clients import write_url
 from artemis_py.cluster.drain import Parting
 from artemis_py.cluster.events import MemberForgotten
-from artemis_py.cluster.finders.dns import Endpoint
-from artemis_py.cluster.finders.finder import Finder, finder_of
+from artemis_py.cluster.finders.choice import finder_of
+from artemis_py.cluster.finders.finder import Endpoint, Finder
 from artemis_py.cluster.finders.zeroconf import Announcement
 from artemis_py.cluster.mesh import KnownMember, Mesh
 from artemis_py.cluster.peer import Peer

@@ -11,8 +11,8 @@ from typing import Final
 
 from attrs import evolve
 
-from artemis_py.cluster.finders.dns import Endpoint
-from artemis_py.cluster.finders.finder import Finder, finder_of
+from artemis_py.cluster.finders.choice import finder_of
+from artemis_py.cluster.finders.finder import Endpoint, Finder
 from artemis_py.cluster.mesh import Mesh
 from artemis_py.cluster.routers.cache import RouteCache
 from artemis_py.cluster.routers.policies import policy_of
@@ -148,9 +148,11 @@ class Lookout:
             self._task.cancel()
 
     async def wait_stopped(self) -> None:
-        """Wait until the finder has ended."""
+        """Wait until the finder has ended, and the sockets of brokers that were being looked at are closed."""
         if self._finder is not None:
             await self._finder.wait_stopped()
+        if self._task is not None:
+            await asyncio.wait((self._task,))
 
     def _found(self, endpoints: frozenset[Endpoint]) -> None:
         like = self._like

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from artemis_py.cluster.finders.dns import MOST_ENDPOINTS, Answer, DnsFinder, Endpoint, LookupFailed, lookup_of
+from artemis_py.cluster.finders.dns import Answer, DnsFinder, LookupFailed, lookup_of
+from artemis_py.cluster.finders.finder import MOST_ENDPOINTS, Endpoint
 from artemis_py.core.settings.cluster_config import DiscoveryConfig
 
 CONFIG = DiscoveryConfig(name="g", dns_name="_artemis._tcp.example", refresh_timeout_ms=10_000)

@@ -9,8 +9,8 @@ from uuid import uuid4
 import pytest
 from attrs import define, field
 
-from artemis_py.cluster.finders.dns import Endpoint
-from artemis_py.cluster.finders.zeroconf import SERVICE, Announcement, ZeroconfFinder
+from artemis_py.cluster.finders.finder import Endpoint
+from artemis_py.cluster.finders.zeroconf import SERVICE, Announcement, ZeroconfFinder, _check_address
 from artemis_py.core.settings.cluster_config import DiscoveryConfig
 from tests.multicast import LOOPBACK, need_multicast
 
@@ -105,17 +105,53 @@ async def test_an_announcement_that_names_no_broker_is_passed_over() -> None:
         await network.async_close()
 
 
-async def test_a_network_that_is_not_there_is_tried_again(caplog: pytest.LogCaptureFixture) -> None:
-    """192.0.2.0/24 is for documentation (RFC 5737): no machine has an address of it."""
+async def test_a_network_that_is_not_there_is_tried_again(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And spoken of once. 192.0.2.0/24 is for documentation (RFC 5737): no machine has an address of it."""
     pytest.importorskip("zeroconf")
+    attempts = []
+    thrice = asyncio.Event()
+
+    def checked(address: str) -> None:
+        attempts.append(address)
+        if len(attempts) == 3:
+            thrice.set()
+        _check_address(address)
+
+    monkeypatch.setattr("artemis_py.cluster.finders.zeroconf._check_address", checked)
     config = DiscoveryConfig(name="g", zeroconf_group="shop", zeroconf_interface="192.0.2.1", refresh_timeout_ms=1)
     running = ZeroconfFinder(config, Heard().told)
     running.start()
     async with asyncio.timeout(TIMEOUT_S):
-        while len(caplog.records) < 2:
-            await asyncio.sleep(0.01)
+        await thrice.wait()
     running.stop()
     await running.wait_stopped()
 
-    assert {record.levelname for record in caplog.records} == {"WARNING"}
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
     assert "brokers are not found on the local network: group=g" in caplog.text
+
+
+async def test_a_broker_that_leaves_the_group_is_no_hint_any_more() -> None:
+    """Its announcement is changed in place, without a goodbye."""
+    need_multicast()
+    from zeroconf.asyncio import AsyncServiceInfo, AsyncZeroconf
+
+    def info(group: str) -> AsyncServiceInfo:
+        name = f"changing-{RUN}"
+        properties = {"group": group, "host": "x"}
+        addresses = [LOOPBACK]
+        server = f"{name}.local."
+        return AsyncServiceInfo(
+            SERVICE, f"{name}.{SERVICE}", port=7, properties=properties, parsed_addresses=addresses, server=server
+        )
+
+    network = AsyncZeroconf(interfaces=[LOOPBACK])
+    try:
+        async with finder("", None) as heard:
+            await (await network.async_register_service(info(GROUP)))
+            await heard.until(("x", 7))
+            await (await network.async_update_service(info("another")))
+            await heard.until()
+    finally:
+        await network.async_close()

@@ -14,6 +14,7 @@ from typing import Final
 
 from attrs import frozen
 
+from artemis_py.cluster.finders.finder import MOST_ENDPOINTS, Endpoint, Finder
 from artemis_py.core.settings.cluster_config import DiscoveryConfig
 from artemis_py.errors import ArtemisError
 from artemis_py.logs import named_logger
@@ -22,11 +23,6 @@ LOGGER: Final = named_logger(__name__)
 
 # A record without a time to live must not make a loop that does nothing else.
 SHORTEST_WAIT_S: Final = 1.0
-MOST_ENDPOINTS: Final = 1000
-"""Hosts and ports that are taken from one answer: a mesh has a hundred members at most."""
-
-Endpoint = tuple[str, int]
-"""Host and port."""
 
 
 class LookupFailed(ArtemisError):
@@ -46,7 +42,7 @@ Lookup = Callable[[], Awaitable[Answer]]
 """Asks the DNS once. Raises LookupFailed."""
 
 
-class DnsFinder:
+class DnsFinder(Finder):
     """Looks one name up, again and again."""
 
     def __init__(
@@ -57,27 +53,13 @@ class DnsFinder:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         """Create a finder that calls `told` with each answer that differs from the last one, even if it is empty."""
+        super().__init__()
         self._config: Final = config
         self._told: Final = told
         self._lookup: Final = lookup_of(config) if lookup is None else lookup
         self._sleep: Final = sleep
         self._known: frozenset[Endpoint] | None = None
         self._has_failed = False
-        self._task: asyncio.Task[None] | None = None
-
-    def start(self) -> None:
-        """Begin, on the running loop."""
-        self._task = asyncio.get_running_loop().create_task(self.run())
-
-    def stop(self) -> None:
-        """End; what was told stays true."""
-        if self._task is not None:
-            self._task.cancel()
-
-    async def wait_stopped(self) -> None:
-        """Wait until a question that is asked has ended."""
-        if self._task is not None:
-            await asyncio.wait((self._task,))
 
     async def run(self) -> None:
         """Look up and wait, until cancelled."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from attrs import frozen
 
-from artemis_py.cluster.finders.dns import MOST_ENDPOINTS, Endpoint
+from artemis_py.cluster.finders.finder import MOST_ENDPOINTS, Endpoint, Finder
 from artemis_py.core.settings.cluster_config import DiscoveryConfig
 from artemis_py.logs import named_logger
 
@@ -42,7 +42,7 @@ class Announcement:
     port: int
 
 
-class ZeroconfFinder:
+class ZeroconfFinder(Finder):
     """Listens on the local network, and announces this broker there if there is an announcement."""
 
     def __init__(
@@ -52,41 +52,33 @@ class ZeroconfFinder:
         announcement: Announcement | None = None,
     ) -> None:
         """Create a finder that calls `told` whenever the brokers that are announced have changed."""
+        super().__init__()
         self._config: Final = config
         self._told: Final = told
         self._announcement: Final = announcement
         self._own: Final = "" if announcement is None else f"{announcement.node_id}.{SERVICE}"
         self._found: Final[dict[str, Endpoint]] = {}
         """Endpoints by the names under which they are announced."""
-        self._questions: Final[set[asyncio.Task[None]]] = set()
-        self._task: asyncio.Task[None] | None = None
-
-    def start(self) -> None:
-        """Begin, on the running loop."""
-        self._task = asyncio.get_running_loop().create_task(self.run())
-
-    def stop(self) -> None:
-        """Say goodbye and end; what was told stays true."""
-        if self._task is not None:
-            self._task.cancel()
-
-    async def wait_stopped(self) -> None:
-        """Wait until the goodbye is said and the sockets are closed."""
-        if self._task is not None:
-            await asyncio.wait((self._task,))
+        self._questions: Final[dict[str, asyncio.Task[None]]] = {}
+        """Questions for records, by the names that were heard."""
+        self._has_failed = False
 
     async def run(self) -> None:
-        """Announce and listen, until cancelled. A network that is not there is tried again."""
+        """Announce and listen, until cancelled; then say goodbye. A network that is not there is tried again."""
+        from zeroconf import Error
+
         while True:
             try:
                 await self._listen()
-            except OSError as error:
-                template = "brokers are not found on the local network: group=%s reason=%s"
-                LOGGER.warning(template, self._config.name, error)
+            except (OSError, Error) as error:
+                if not self._has_failed:
+                    self._has_failed = True
+                    template = "brokers are not found on the local network: group=%s reason=%s"
+                    LOGGER.warning(template, self._config.name, error)
             await asyncio.sleep(self._config.refresh_timeout_ms / 1000)
 
     async def _listen(self) -> None:
-        """Announce and listen, until cancelled. Raises OSError if there is no such network."""
+        """Announce and listen, until cancelled. Raises OSError, or an error of the package, without such a network."""
         from zeroconf import InterfaceChoice
         from zeroconf.asyncio import AsyncServiceBrowser, AsyncZeroconf
 
@@ -99,11 +91,12 @@ class ZeroconfFinder:
             try:
                 if self._announcement is not None:
                     await self._announce(network, self._announcement)
+                self._has_failed = False
                 await asyncio.get_running_loop().create_future()
             finally:
                 await browser.async_cancel()
         finally:
-            for question in self._questions:
+            for question in self._questions.values():
                 question.cancel()
             await network.async_unregister_all_services()
             await network.async_close()
@@ -130,22 +123,33 @@ class ZeroconfFinder:
         """Note that an announcement came, changed or ended (called by the package, on the loop)."""
         if name == self._own:
             return
+        question = self._questions.pop(name, None)
+        if question is not None:
+            question.cancel()
         if state_change.name == "Removed":
             if self._found.pop(name, None) is not None:
                 self._tell()
-            return
-        question = asyncio.get_running_loop().create_task(self._ask(zeroconf, name))
-        self._questions.add(question)
-        question.add_done_callback(self._questions.discard)
+        elif len(self._questions) < MOST_ENDPOINTS:
+            self._questions[name] = asyncio.get_running_loop().create_task(self._ask(zeroconf, name))
 
     async def _ask(self, zeroconf: Any, name: str) -> None:
         """Ask for the records of a broker that was heard of."""
+        from zeroconf import Error
         from zeroconf.asyncio import AsyncServiceInfo
 
-        info = AsyncServiceInfo(SERVICE, name)
-        await info.async_request(zeroconf, ASK_MS)
+        try:
+            info = AsyncServiceInfo(SERVICE, name)
+            await info.async_request(zeroconf, ASK_MS)
+        except (OSError, Error):
+            info = None  # a name that is none, or a network that is gone
+        self._questions.pop(name, None)
+        if info is None or info.port is None:
+            return
         endpoint = self._endpoint(info)
-        if endpoint is not None and len(self._found) < MOST_ENDPOINTS and self._found.get(name) != endpoint:
+        if endpoint is None:
+            if self._found.pop(name, None) is not None:
+                self._tell()
+        elif self._found.get(name) != endpoint and len(self._found) < MOST_ENDPOINTS:
             self._found[name] = endpoint
             self._tell()
 
