@@ -114,7 +114,7 @@ async def test_a_listener_is_told_of_a_connection_and_how_it_ended() -> None:
 
 
 async def test_a_socket_that_is_accepted_while_the_broker_stops_is_closed() -> None:
-    """The program may stop its loop then; and in a loop that goes on, nobody must talk to a broker that has stopped."""
+    """Otherwise its client would wait for a broker that is no longer there."""
     async with listening() as site:
         with socket.create_connection(("127.0.0.1", site.acceptor.port), timeout=10) as client:
             for _ in range(2):  # asyncio accepts it, and has no transport for it yet
