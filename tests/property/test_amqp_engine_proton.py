@@ -165,7 +165,7 @@ def test_our_server_sends_to_proton(lengths: list[int], seed: int, frame_size: i
             break
 
     assert bodies == expected
-    assert link.session.unsettled == {}
+    assert len(link.session.unsettled) == 0
     assert [call[4] for call in wires.handler.calls if call[0] == "disposition"] == [0x24] * len(expected)
     assert not wires.ours.closed
 

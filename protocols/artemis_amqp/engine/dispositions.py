@@ -6,7 +6,7 @@ frame. The peer's may name a range of 2**32 deliveries; the cost depends only on
 
 from collections.abc import Iterator
 from struct import Struct
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from attrs import evolve
 
@@ -14,6 +14,7 @@ from artemis_amqp.engine.errors import shortened
 from artemis_amqp.engine.link import MASK
 from artemis_amqp.engine.performatives import Modified, Rejected, TransactionalState, encode, read_composite
 from artemis_amqp.engine.receiver import ReceiverLink
+from artemis_amqp.engine.unsettled import Sent
 
 if TYPE_CHECKING:
     from artemis_amqp.engine.session import AmqpSession
@@ -35,8 +36,6 @@ class Dispositions:
 
     def __init__(self, session: "AmqpSession") -> None:
         self._session: AmqpSession = session
-        self._oldest: int = 0
-        """Lower bound of the delivery-ids in the session's `unsettled`."""
         # The disposition that is being put together.
         self._pending: bool = False
         self._pending_role: bool = False
@@ -122,62 +121,39 @@ class Dispositions:
             if settled:
                 self._receive_settlement(first, last)
         elif first == last:
-            self._apply(first, state, settled)
+            sent = self._session.unsettled.get(first)
+            if sent is not None:
+                self._apply(sent, state, settled)
         elif settled or state is not None:
-            known = self._known(first, last)
-            if len(known) <= SHORT_RANGE:
-                self._session.connection.meter.work += len(known)
-                for delivery_id in known:
-                    self._apply(delivery_id, state, settled)
+            found = self._session.unsettled.between(first, last)
+            if len(found) <= SHORT_RANGE:
+                self._session.connection.meter.work += len(found)
+                for sent in found:
+                    self._apply(sent, state, settled)
             else:
-                self._session.connection.work_through(self._apply_all(known, state, settled))
+                self._session.connection.work_through(self._apply_all(found, state, settled))
 
-    def _apply_all(self, known: list[Any], state: object, settled: bool) -> Iterator[None]:
+    def _apply_all(self, found: list[Sent], state: object, settled: bool) -> Iterator[None]:
         """Apply a disposition to a wide range, in steps; a delivery that is gone before its step is skipped."""
         meter = self._session.connection.meter
-        for index, delivery_id in enumerate(known):
+        for index, sent in enumerate(found):
             if self._session.is_ended:
                 return
-            self._apply(delivery_id, state, settled)
+            self._apply(sent, state, settled)
             if index % SHORT_RANGE == SHORT_RANGE - 1:
                 meter.work += SHORT_RANGE
                 yield
 
-    def _apply(self, delivery_id: Any, state: object, settled: bool) -> None:
-        # Any: compiled, an int would become a new object for each look-up. No `pop`, which is a call by name.
-        unsettled = self._session.unsettled
-        sent = unsettled.get(delivery_id)
-        if sent is not None:
-            link = sent.link
-            if settled:
-                del unsettled[delivery_id]
-                link.unlink(sent)
-            handler = link.handler
-            if handler is not None:
-                handler.on_disposition(link, delivery_id, sent.token, state, settled)
-
-    def _known(self, first: int, last: int) -> list[Any]:
-        """Return the unsettled delivery-ids of a range, in order, perhaps among some that are settled already.
-
-        A range may be 2**32 wide: the cost depends only on the ids that exist.
-        """
-        unsettled = self._session.unsettled
-        oldest = self._oldest
-        newest = self._session.next_delivery_id
-        while oldest != newest and oldest not in unsettled:
-            oldest = (oldest + 1) & MASK
-        self._oldest = oldest
-        span = (newest - oldest) & MASK
-        start = (first - oldest) & MASK
-        stop = start + ((last - first) & MASK) + 1
-        # In distances from the oldest: the part of the range before the wrap, then the part behind it.
-        wrapped = min(span, max(0, stop - MASK - 1))
-        stop = min(span, stop)
-        if wrapped + max(0, stop - start) > len(unsettled):
-            return [key for key in unsettled if (key - first) & MASK <= (last - first) & MASK]
-        ids: list[Any] = [(oldest + distance) & MASK for distance in range(wrapped)]
-        ids += [(oldest + distance) & MASK for distance in range(start, stop)]
-        return ids
+    def _apply(self, sent: Sent, state: object, settled: bool) -> None:
+        if sent.is_settled:
+            return
+        link = sent.link
+        if settled:
+            self._session.unsettled.remove(sent)
+            link.unlink(sent)
+        handler = link.handler
+        if handler is not None:
+            handler.on_disposition(link, sent.delivery_id, sent.token, state, settled)
 
     def _receive_settlement(self, first: int, last: int) -> None:
         """Process a settlement by the peer, as sender, of deliveries that we had answered."""

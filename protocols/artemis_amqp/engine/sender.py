@@ -1,13 +1,14 @@
 """A link on which we send: credit, deliveries and their delivery-tags (AMQP 1.0 §2.6.7, amqp10 §7, §8)."""
 
 from struct import Struct
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from artemis_amqp.engine import errors
 from artemis_amqp.engine.handlers import DeliverySource, SenderLinkHandler
 from artemis_amqp.engine.link import HALF, MASK, Link
 from artemis_amqp.engine.performatives import Attach, Flow, Source, Target, Transfer
 from artemis_amqp.engine.types import Symbol
+from artemis_amqp.engine.unsettled import Sent
 from artemis_py.wire.integers import OCTETS
 
 if TYPE_CHECKING:
@@ -39,26 +40,6 @@ def tag_after(number: int) -> int:
     return 0 if number & 0x80000000 else number
 
 
-class Sent:
-    """A delivery of ours that is not settled.
-
-    Those of a link are in a list of their own, linked with each other: a second table would cost more for each of them.
-    """
-
-    __slots__ = ("delivery_id", "link", "newer", "number", "older", "token")
-
-    def __init__(self, link: "SenderLink", delivery_id: int, token: object, number: int) -> None:
-        self.link: SenderLink = link
-        self.delivery_id: int = delivery_id
-        self.token: object = token
-        """What `SenderLink.send` was given."""
-        self.number: int = number
-        """Number of the delivery-tag; -1: the tag is none of ours."""
-        self.older: Sent | None = None
-        """The delivery of the same link that was sent before, of those that are not settled."""
-        self.newer: Sent | None = None
-
-
 class SenderLink(Link):
     """A link on which we send."""
 
@@ -71,7 +52,7 @@ class SenderLink(Link):
         self.next_tag: int = 0
         """Next delivery-tag, a number of four octets, none of which has its highest bit set: see `tag_after`."""
         self._newest: Sent | None = None
-        """The entry of the session's `unsettled` that was sent last on this link; the others follow by `older`."""
+        """The one of the session's `unsettled` that was sent last on this link; the others follow by `older`."""
         self.waiting_count: int = 0
         """Number of deliveries that are not begun, or begun and not complete and not streamed."""
         self.is_streaming: bool = False
@@ -156,7 +137,7 @@ class SenderLink(Link):
         if tag is None:
             self.next_tag = tag_after(number) if (number + 1) & 0x80 else number + 1
             if not settled:
-                self._keep(delivery_id, Sent(self, delivery_id, token, number))
+                self._keep(Sent(self, delivery_id, token, number))
             if state is None and message_format == 0 and source is None:
                 if self._send_at_once(head, body, delivery_id, number, settled):
                     return delivery_id
@@ -166,7 +147,7 @@ class SenderLink(Link):
             # A resumed delivery: no new one may get its tag while it is unsettled.
             if number >= self.next_tag:
                 self.next_tag = tag_after(number)
-            self._keep(delivery_id, Sent(self, delivery_id, token, number))
+            self._keep(Sent(self, delivery_id, token, number))
         transfer = Transfer(
             handle=self.handle,
             delivery_id=delivery_id,
@@ -179,9 +160,9 @@ class SenderLink(Link):
         session.outgoing.add(self, transfer, head, body, source, source_size)
         return delivery_id
 
-    def _keep(self, key: Any, sent: Sent) -> None:
-        """Note an unsettled delivery by its delivery-id."""
-        self.session.unsettled[key] = sent
+    def _keep(self, sent: Sent) -> None:
+        """Note an unsettled delivery."""
+        self.session.unsettled.add(sent)
         older = self._newest
         if older is not None:
             older.newer = sent
@@ -203,8 +184,10 @@ class SenderLink(Link):
 
     def forget(self, delivery_id: int) -> Sent | None:
         """Forget an unsettled delivery and return it; None if it is settled already."""
-        sent = self.session.unsettled.pop(delivery_id, None)
+        unsettled = self.session.unsettled
+        sent = unsettled.get(delivery_id)
         if sent is not None:
+            unsettled.remove(sent)
             self.unlink(sent)
         return sent
 

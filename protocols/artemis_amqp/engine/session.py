@@ -27,9 +27,10 @@ from artemis_amqp.engine.performatives import (
     frame,
 )
 from artemis_amqp.engine.receiver import ReceiverLink
-from artemis_amqp.engine.sender import SenderLink, Sent
+from artemis_amqp.engine.sender import SenderLink
 from artemis_amqp.engine.transfer_frame import TransferFrame
 from artemis_amqp.engine.types import Symbol
+from artemis_amqp.engine.unsettled import Unsettled
 
 if TYPE_CHECKING:
     from artemis_amqp.engine.connection import AmqpConnection
@@ -59,7 +60,7 @@ class AmqpSession:
         self.next_delivery_id: int = 0
         self.expected_delivery_id: int = -1
         """Delivery-id of the peer's next delivery; -1 until its first."""
-        self.unsettled: dict[int, Sent] = {}
+        self.unsettled: Unsettled = Unsettled()
         """Our deliveries that are not settled, by delivery-id."""
         self.unsettled_in: dict[int, tuple[ReceiverLink, bytes]] = {}
         """The peer's deliveries that it will settle itself (rcv-settle-mode second)."""
@@ -328,7 +329,8 @@ class AmqpSession:
         self.drop_incomplete(link)
         if isinstance(link, SenderLink):
             for sent in link.unsettled():
-                self.unsettled.pop(sent.delivery_id, None)
+                if not sent.is_settled:
+                    self.unsettled.remove(sent)
                 link.unlink(sent)
         elif isinstance(link, ReceiverLink):
             for delivery_id in link.unsettled:

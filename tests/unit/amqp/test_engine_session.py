@@ -427,7 +427,6 @@ def sent(count: int, first: int = 0) -> Conversation:
     one = peer.attach_receiver("a", 0, credit=count)
     two = peer.attach_receiver("b", 1, credit=count)
     peer.handler.sessions[0].next_delivery_id = first
-    peer.handler.sessions[0].dispositions._oldest = first
     for number in range(count):
         (two if number % 2 else one).send(b"", b"x", number, False)
     peer.output()
@@ -452,7 +451,7 @@ def test_a_range_covers_all_links_and_passes_unknown_ids() -> None:
         ("disposition", "a", 4, 4, Released(), True),
         ("disposition", "b", 5, 5, Released(), True),
     ]
-    assert list(peer.handler.sessions[0].unsettled) == [0]
+    assert [sent.delivery_id for sent in peer.handler.sessions[0].unsettled.all()] == [0]
 
 
 @pytest.mark.parametrize(
@@ -483,7 +482,7 @@ def test_ranges_wrap_around() -> None:
     peer.feed(Disposition(role=True, first=2**32 - 2, last=1, settled=True))
 
     assert outcomes(peer) == [1, 2, 3, 4]
-    assert list(peer.handler.sessions[0].unsettled) == [2**32 - 3, 2]
+    assert [sent.delivery_id for sent in peer.handler.sessions[0].unsettled.all()] == [2**32 - 3, 2]
 
 
 def test_wide_ranges_cost_nothing_where_nothing_is() -> None:
