@@ -12,7 +12,8 @@ from artemis_py.core.messages.record import encode_amendment
 from artemis_py.core.queues.reference import COLD, Reference
 from artemis_py.store.large import FileBody
 from artemis_py.store.moves import Move
-from artemis_py.store.schema import LARGE, SHARED, UNREAD, Drop, is_plain, is_scheduled, plain_handle
+from artemis_py.store.puts import Puts
+from artemis_py.store.schema import LARGE, SHARED, UNREAD, Drop, is_plain, is_scheduled
 
 Answer = tuple[Callable[[], None], Callable[[str], None] | None]
 Removal = tuple[int, int, int, int, int, bool, bytes | None, Reference | None]
@@ -49,8 +50,8 @@ class Batch:
     def __init__(self, number: int = 1) -> None:
         self.number: Final[int] = number
         """Number of this batch, from 1 in each run; batches become durable in this order."""
-        self.puts: Final[dict[Reference, int]] = {}
-        """Handles of the references to store, in the order they were put."""
+        self.puts: Final[Puts] = Puts()
+        """The references to store."""
         self.sources: Final[dict[Reference, tuple[int, int]]] = {}
         """Queue id and handle under which an earlier batch stored the message of a reference in `puts`."""
         self.updates: Final[dict[Reference, tuple[int, int, int, bytes]]] = {}
@@ -90,7 +91,7 @@ class Batch:
     def has_work(self) -> bool:
         """Whether there is anything to write."""
         return bool(
-            self.puts
+            self.puts.count > 0
             or self.gone
             or self.removals
             or self.updates
@@ -105,7 +106,7 @@ class Batch:
     def changes(self) -> int:
         """Number of things that have gathered, to see whether there are more of them."""
         removals = len(self.gone) + len(self.removals)
-        return len(self.puts) + removals + len(self.updates) + len(self.definitions) + len(self.waiting)
+        return self.puts.count + removals + len(self.updates) + len(self.definitions) + len(self.waiting)
 
     def put(self, reference: Reference, handle: int) -> int:
         """Gather a reference to store; return its handle, marked if it shares its message with the reference before it.
@@ -119,11 +120,10 @@ class Batch:
         last = self.last_put
         if reference.message.is_shared:
             handle |= SHARED
-        elif last is not None and last.message is reference.message and last in self.puts:
+        elif last is not None and last.message is reference.message and self.puts.has(last):
             handle |= SHARED
-            self.puts[last] |= SHARED
-            last.handle |= SHARED
-        self.puts[reference] = handle
+            self.puts.share(last)
+        self.puts.add(reference, handle)
         self.put_bytes += reference.message.size
         if reference.key is not None or is_scheduled(handle):
             self.scattered += 1
@@ -136,7 +136,7 @@ class Batch:
             source.handle
             and not reference.handle & SHARED
             and reference.message.large is None
-            and source not in self.puts
+            and not self.puts.has(source)
         ):
             self.sources[reference] = (source.queue.id, source.handle)
 
@@ -148,8 +148,8 @@ class Batch:
         was_updated = len(updates) > 0 and reference in updates
         if was_updated:
             del updates[reference]
-        if reference in puts:
-            del puts[reference]
+        if puts.has(reference):
+            puts.remove(reference)
             if self.sources:
                 self.sources.pop(reference, None)
             self.put_bytes -= reference.message.size
@@ -218,7 +218,7 @@ class Batch:
         self._merge_gone(later.gone)
         for removal in later.removals:
             self._merge_removal(removal)
-        self.puts.update(later.puts)
+        self.puts.take_over(later.puts)
         self.put_bytes += later.put_bytes
         self.last_put = later.last_put or self.last_put
         self.sources.update(later.sources)
@@ -238,8 +238,8 @@ class Batch:
         for reference in gone:
             if len(updates) > 0 and reference in updates:
                 self._merge_removal(_removal_of(reference, reference))
-            elif reference in puts:
-                del puts[reference]
+            elif puts.has(reference):
+                puts.remove(reference)
                 if self.sources:
                     self.sources.pop(reference, None)
                 self.put_bytes -= reference.message.size
@@ -260,9 +260,9 @@ class Batch:
         was_updated = len(updates) > 0 and reference in updates
         if was_updated:
             del updates[reference]
-        put = self.puts.get(reference)
-        if put is not None and plain_handle(put) == plain_handle(removal[1]):
-            del self.puts[reference]
+        if self.puts.has(reference):
+            put = self.puts.handle(reference)
+            self.puts.remove(reference)
             if self.sources:
                 self.sources.pop(reference, None)
             self.put_bytes -= removal[4]
@@ -277,7 +277,7 @@ class Batch:
 
     def release(self) -> None:
         """Tell the queues that the batch is committed: they need not keep in memory what they have on disk only."""
-        for reference in self.puts:
+        for reference in self.puts.all():
             if reference.state == COLD:
                 reference.queue.committed(reference)
         for move in self.moves:

@@ -108,7 +108,7 @@ def encode_batch(batch: Batch) -> list[bytes]:
                     parts.append(b"".join(pieces))
                     pieces = []
                     parts.append(value)
-    if batch.puts:
+    if batch.puts.count:
         _encode_puts(batch, pieces)
     if batch.updates:
         pieces.append(_PART.pack(ATTEMPTS, len(batch.updates)))
@@ -213,7 +213,9 @@ def _encode_puts(batch: Batch, pieces: list[bytes]) -> None:
     shared: set[int] = set()
     sources = batch.sources
     run = _PutRun()
-    for reference, handle in batch.puts.items():
+    puts = batch.puts
+    for reference in puts.all():
+        handle = puts.handle(reference)
         message = reference.message
         key = reference.key
         if schema.is_plain(handle) and key is None and message.original is None and not sources:

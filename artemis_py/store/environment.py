@@ -439,7 +439,7 @@ def _set_aside(file: Path) -> Path:
 def sync_bodies(batch: Batch) -> None:
     """Make the large bodies that a batch refers to durable, their content and names. Raises OSError."""
     folders = set()
-    for reference in batch.puts:
+    for reference in batch.puts.all():
         body = reference.message.large
         if body is not None and batch.bodies[body.id].sync():
             folders.add(batch.bodies[body.id].path.parent)

@@ -94,7 +94,7 @@ class Folding:
             return False
         if folding.defined_bytes + batch.defined_bytes >= WAIT_FACTOR * FOLD_RECORD_BYTES:
             return True
-        if len(batch.puts) >= WAIT_FACTOR * FOLD_CHANGES or batch.put_bytes >= WAIT_FACTOR * FOLD_BYTES:
+        if batch.puts.count >= WAIT_FACTOR * FOLD_CHANGES or batch.put_bytes >= WAIT_FACTOR * FOLD_BYTES:
             return True
         if batch.scattered >= FOLD_SCATTERED:
             # Not twice as many: they would all be in the next fold.
@@ -138,14 +138,14 @@ class Folding:
             or batch.scattered >= FOLD_SCATTERED
         ):
             return True
-        if len(batch.puts) + len(batch.removals) + len(batch.updates) + len(batch.definitions) >= FOLD_CHANGES:
+        if batch.puts.count + len(batch.removals) + len(batch.updates) + len(batch.definitions) >= FOLD_CHANGES:
             return True
         last = batch.last_put
         return last is not None and last.queue.dispatcher.account.is_tight
 
     def has(self, reference: Reference) -> bool:
         """Tell whether a reference that was put is durable, but not in LMDB yet."""
-        return reference in self.batch.puts or (self._in_flight is not None and reference in self._in_flight.puts)
+        return self.batch.puts.has(reference) or (self._in_flight is not None and self._in_flight.puts.has(reference))
 
     def definitions(self) -> list[dict[tuple[bytes, bytes], bytes | None]]:
         """Return the definitions that are not in LMDB yet, oldest first."""

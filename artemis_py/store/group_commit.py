@@ -204,7 +204,7 @@ class GroupCommit(Gathering):
             if queue.is_stored:
                 key = schema.U32.pack(queue.id)
                 batch.definitions[(schema.MARKS, key)] = schema.number_value(key, queue.next_sequence)
-        if batch.puts:
+        if batch.puts.count:
             self.reserved.reserve(batch)
         in_flight, folding = self._in_flight, self._folding
         if folding is not None:

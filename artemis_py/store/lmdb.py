@@ -131,7 +131,7 @@ class LmdbStore(GroupCommit):
     def is_written(self, reference: Reference) -> bool:
         """Tell whether the reference is in no batch that is still to be committed; see `Storage`."""
         in_flight = self._in_flight
-        if reference in self._gathering.puts or (in_flight is not None and reference in in_flight.puts):
+        if self._gathering.puts.has(reference) or (in_flight is not None and in_flight.puts.has(reference)):
             return False
         return self._folding is None or not self._folding.has(reference)
 

@@ -106,7 +106,9 @@ class Writer:
 
     def _put(self, batch: Batch) -> None:
         sources = batch.sources
-        for reference, handle in batch.puts.items():
+        puts = batch.puts
+        for reference in puts.all():
+            handle = puts.handle(reference)
             message = reference.message
             if message.original is not None:
                 # Other references share the original; the changes of this one are stored with the attempts.

@@ -91,7 +91,7 @@ def acknowledge_before_commit() -> None:
         callback()
 
     replace(LmdbStore, "when_durable", when_durable)
-    die_at(lambda batch: bool(batch.puts), let_answers_go)
+    die_at(lambda batch: batch.puts.count > 0, let_answers_go)
 
 
 def deliver_before_commit() -> None:
@@ -103,7 +103,7 @@ def deliver_before_commit() -> None:
         reference.batch = 0
 
     replace(LmdbStore, "put", put_as_if_stored)
-    die_at(lambda batch: any(reference.queue.name == ONCE for reference in batch.puts), let_answers_go)
+    die_at(lambda batch: any(reference.queue.name == ONCE for reference in batch.puts.all()), let_answers_go)
 
 
 def confirm_queue_before_commit() -> None:
@@ -124,17 +124,17 @@ def move_in_two_steps() -> None:
         batch.removals.clear()
         return True
 
-    die_at(lambda batch: any(reference.queue.name in MOVES.values() for reference in batch.puts), put_first)
+    die_at(lambda batch: any(reference.queue.name in MOVES.values() for reference in batch.puts.all()), put_first)
 
 
 def commit_halves() -> None:
     """What belongs together is cut in two."""
 
     def write_half(batch: Batch) -> bool:
-        batch.puts.popitem()
+        batch.puts.remove(batch.puts.all()[-1])
         return True
 
-    die_at(lambda batch: len(batch.puts) > 1, write_half)
+    die_at(lambda batch: batch.puts.count > 1, write_half)
 
 
 def store_no_duplicate_ids() -> None:

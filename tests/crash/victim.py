@@ -64,9 +64,11 @@ def in_two_steps() -> None:
     def split(self: Environment, batch: Batch, mark: bytes | None = None) -> None:
         puts = Batch()
         puts.definitions.update(batch.definitions)
-        puts.puts.update(batch.puts)
+        for reference in batch.puts.all():
+            handle = batch.puts.handle(reference)
+            batch.puts.remove(reference)
+            puts.puts.add(reference, handle)
         write(self, puts)
-        batch.puts.clear()
         write(self, batch, mark)
 
     setattr(Environment, "write", split)  # noqa: B010

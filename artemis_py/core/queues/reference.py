@@ -93,7 +93,7 @@ class Reference:
     """One message in one queue."""
 
     __slots__ = ("batch", "consumer", "cursors", "delivery_count", "handle", "hidden_from", "key", "message", "next",
-                 "outstanding", "previous", "queue", "sequence", "state", "was_acquired")  # fmt: skip
+                 "outstanding", "previous", "put_at", "queue", "sequence", "state", "was_acquired")  # fmt: skip
 
     def __init__(self, message: Message, queue: "Queue", handle: int = 0) -> None:
         self.message: Message = message
@@ -103,6 +103,8 @@ class Reference:
         sequence, or the store's running number while the reference has no sequence."""
         self.batch: int = 0
         """The batch that writes it, if it has to be durable before it is delivered; set by the store."""
+        self.put_at: int = 0
+        """Its place among the references of the batch that writes it; the store's own."""
         self.sequence: int = 0
         """Position in the queue, from 1; given when the message becomes visible, never reused. 0: not visible yet."""
         self.delivery_count: int = 0

@@ -27,7 +27,7 @@ def append(world: World) -> Batch:
 
 def scattered_in(batch: Batch) -> int:
     """Count the changes of a batch that are in no order."""
-    puts = [reference.key is not None or schema.is_scheduled(handle) for reference, handle in batch.puts.items()]
+    puts = [each.key is not None or schema.is_scheduled(batch.puts.handle(each)) for each in batch.puts.all()]
     return sum(puts) + sum(removal[6] is not None for removal in batch.removals)
 
 

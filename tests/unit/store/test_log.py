@@ -88,7 +88,7 @@ def test_what_one_batch_puts_and_the_next_removes_is_never_written_into_lmdb(tmp
         accept_all(world)
         append(world)
         batch = world.store._folding.batch if world.store._folding is not None else Batch()
-        written += [len(batch.puts), len(batch.removals), batch.put_bytes]
+        written += [batch.puts.count, len(batch.removals), batch.put_bytes]
         world.settle()
         world.audit()
 
@@ -176,7 +176,7 @@ def test_a_run_takes_little_beside_its_messages(tmp_path: Path) -> None:
         world.settle()
         world.send("q", *["x" * 100] * 100)
         batch = world.store._gathering
-        octets = sum(len(each.message.data) + len(each.message.annotations) for each in batch.puts)
+        octets = sum(len(each.message.data) + len(each.message.annotations) for each in batch.puts.all())
         put = sum(len(part) for part in encode_batch(batch))
         append(world)
         accept_all(world)
