@@ -5,7 +5,6 @@ its cursor chooses. A message that must not be lost once a client has seen it (`
 when it is durable; browsers may see it earlier.
 """
 
-from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from artemis_py.core.queues.consumer import Consumer
@@ -27,15 +26,70 @@ if TYPE_CHECKING:
 SCAN_BUDGET: Final = 2000
 
 
-class Level:
-    """Consumers of one priority that take turns."""
+class Ring:
+    """Consumers of one priority with credit, which take turns.
 
-    __slots__ = ("priority", "ring")
+    One that has used up its credit is removed when its turn comes. A list and the place of the next consumer in it,
+    because the turn goes on with each message, and compiled, a deque does nothing but by the name of its methods.
+    """
+
+    __slots__ = ("_consumers", "_next", "count", "priority")
 
     def __init__(self, priority: int) -> None:
         self.priority: int = priority
-        self.ring: deque[Consumer] = deque()
-        """Consumers with credit, the next one first; one that has used up its credit is removed when its turn comes."""
+        self._consumers: list[Consumer] = []
+        self._next: int = 0
+        """Index of the consumer whose turn it is; 0 if there is none."""
+        self.count: int = 0
+        """Number of consumers."""
+
+    def first(self) -> Consumer:
+        """Return the consumer whose turn it is; there must be one."""
+        return self._consumers[self._next]
+
+    def turn(self) -> None:
+        """Make it the turn of the following consumer."""
+        following = self._next + 1
+        self._next = following if following < self.count else 0
+
+    def append(self, consumer: Consumer) -> None:
+        """Add a consumer whose turn comes after all others."""
+        if self._next == 0:
+            self._consumers.append(consumer)
+        else:
+            self._consumers.insert(self._next, consumer)
+            self._next += 1
+        self.count += 1
+
+    def leave(self) -> None:
+        """Remove the consumer whose turn it is; it is the turn of the following one."""
+        del self._consumers[self._next]
+        self.count -= 1
+        if self._next == self.count:
+            self._next = 0
+
+    def remove(self, consumer: Consumer) -> None:
+        """Remove a consumer, which must be here."""
+        index = self._consumers.index(consumer)
+        del self._consumers[index]
+        self.count -= 1
+        if index < self._next:
+            self._next -= 1
+        elif self._next == self.count:
+            self._next = 0
+
+    def arrange(self, consumers: list[Consumer]) -> None:
+        """Have these consumers take their turns in this order."""
+        self._consumers = consumers
+        self._next = 0
+        self.count = len(consumers)
+
+    def prefer(self, consumer: Consumer) -> None:
+        """Make it the turn of a consumer, which must be here; the others keep their order."""
+        if self.first() is not consumer:
+            self.remove(consumer)
+            self._consumers.insert(self._next, consumer)
+            self.count += 1
 
 
 class Dispatch(Dispatchable):
@@ -46,8 +100,8 @@ class Dispatch(Dispatchable):
         self._queue: Queue = queue
         self._dispatcher: Dispatcher = dispatcher
         self.gate: Gate = Gate(queue)
-        self.levels: list[Level] = []
-        """The levels of all priorities that consumers have, the highest first."""
+        self.rings: list[Ring] = []
+        """Those of all priorities that consumers have, the highest first."""
         self.apart: list[Consumer] = []
         """Consumers outside the rings (`Cursor.is_apart`)."""
         self.cursor_count: int = 0
@@ -71,14 +125,14 @@ class Dispatch(Dispatchable):
             self._give_cursor(consumer, assignment.make_cursor(consumer))
         if self.watcher is not None:
             self.watcher.changed()
-        for index, level in enumerate(self.levels):
-            if level.priority == consumer.priority:
+        for index, ring in enumerate(self.rings):
+            if ring.priority == consumer.priority:
                 break
-            if level.priority < consumer.priority:
-                self.levels.insert(index, Level(consumer.priority))
+            if ring.priority < consumer.priority:
+                self.rings.insert(index, Ring(consumer.priority))
                 break
         else:
-            self.levels.append(Level(consumer.priority))
+            self.rings.append(Ring(consumer.priority))
 
     def remove(self, consumer: Consumer) -> None:
         """Undo `add`; the queue's list of consumers no longer has the consumer."""
@@ -88,12 +142,12 @@ class Dispatch(Dispatchable):
             self.apart.remove(consumer)
         elif consumer.cursor is not None:
             self.cursor_count -= 1
-        for level in self.levels:
-            if level.priority == consumer.priority:
+        for ring in self.rings:
+            if ring.priority == consumer.priority:
                 if consumer.in_ring:
-                    level.ring.remove(consumer)
+                    ring.remove(consumer)
                 if not any(other.priority == consumer.priority for other in self._queue.consumers):
-                    self.levels.remove(level)
+                    self.rings.remove(ring)
                 break
         consumer.in_ring = False
 
@@ -134,9 +188,9 @@ class Dispatch(Dispatchable):
         """Put a consumer with credit into its ring."""
         if not consumer.in_ring and consumer.credit > 0 and not consumer.is_closed:
             consumer.in_ring = True
-            for level in self.levels:
-                if level.priority == consumer.priority:
-                    level.ring.append(consumer)
+            for ring in self.rings:
+                if ring.priority == consumer.priority:
+                    ring.append(consumer)
                     break
 
     def mark_ready(self) -> None:
@@ -166,9 +220,9 @@ class Dispatch(Dispatchable):
             self._is_cut = False
             if queue.assignment is not None:
                 queue.assignment.begin(queue)
-            for level in self.levels:
-                if level.ring:
-                    delivered = self._serve(level.ring, delivered, budget)
+            for ring in self.rings:
+                if ring.count:
+                    delivered = self._serve(ring, delivered, budget)
                     if self._is_cut:
                         return delivered
         early = self._early
@@ -181,7 +235,7 @@ class Dispatch(Dispatchable):
 
     # One loop of 60 lines, because it runs once per message: if its steps were methods, each would have to look
     # up again what is a local variable here.
-    def _serve(self, ring: deque[Consumer], delivered: int, budget: int) -> int:
+    def _serve(self, ring: Ring, delivered: int, budget: int) -> int:
         """Let the consumers of one ring take turns; return how many messages this visit has delivered so far."""
         queue = self._queue
         dispatcher = self._dispatcher
@@ -191,21 +245,23 @@ class Dispatch(Dispatchable):
         stored_batch = dispatcher.stored_batch
         misses = 0
         # While one consumer is alone in the ring, as in nearly every queue, the ring is not asked for it each time.
-        alone = ring[0] if len(ring) == 1 else None
+        alone = ring.first() if ring.count == 1 else None
         if alone is not None and backlog.is_unlisted:
             delivered = self._serve_unlisted(alone, delivered, budget)
             if self._is_cut:
                 return delivered
-        while alone is not None or ring:
-            consumer = ring[0] if alone is None else alone
+        while alone is not None or ring.count:
+            consumer = ring.first() if alone is None else alone
             if alone is not None and (consumer.credit <= 0 or consumer.blocked or consumer.is_closed):
                 alone = None
                 continue
             if consumer.credit <= 0 or consumer.blocked or consumer.is_closed:
-                ring.popleft().in_ring = False
+                consumer.in_ring = False
+                ring.leave()
                 continue
             if consumer.unsettled_bytes >= free_bytes and dispatcher.holds_back(consumer.unsettled_bytes):
-                ring.popleft().in_ring = False
+                consumer.in_ring = False
+                ring.leave()
                 alone = None
                 dispatcher.starve(consumer)
                 continue
@@ -219,7 +275,7 @@ class Dispatch(Dispatchable):
                 if self._is_cut:
                     return self._cut(delivered)
                 if not consumer.in_ring:
-                    ring.popleft()
+                    ring.leave()
                     alone = None
                     continue
             elif backlog.cold_mask:
@@ -237,9 +293,9 @@ class Dispatch(Dispatchable):
                 reference = None
             if reference is None:
                 # After a whole round without a message the turn is whose it was.
-                ring.rotate(-1)
+                ring.turn()
                 misses += 1
-                if misses >= len(ring):
+                if misses >= ring.count:
                     break
                 continue
             expires_ms = reference.message.expires_ms
@@ -251,12 +307,12 @@ class Dispatch(Dispatchable):
                 continue
             misses = 0
             delivered += 1
-            if alone is None and len(ring) > 1 and (assignment is None or assignment.takes_turns):
+            if alone is None and ring.count > 1 and (assignment is None or assignment.takes_turns):
                 if consumer.turns_left:
                     consumer.turns_left -= 1
                 else:
                     consumer.turns_left = consumer.extra_turns
-                    ring.rotate(-1)
+                    ring.turn()
             self._hand_over(consumer, reference)
         return delivered
 

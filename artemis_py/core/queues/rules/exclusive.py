@@ -29,17 +29,14 @@ class Exclusive(Assignment):
     def begin(self, queue: "Queue") -> None:
         """Let the pinned consumer be asked first; if none is pinned, ask in the order in which they attached."""
         pinned = self._pinned
-        for level in queue.dispatch.levels:
-            ring = level.ring
-            if len(ring) < 2:
+        for ring in queue.dispatch.rings:
+            if ring.count < 2:
                 continue
             if pinned is None:
                 waiting = [consumer for consumer in queue.consumers if consumer.in_ring]
-                ring.clear()
-                ring.extend([consumer for consumer in waiting if consumer.priority == level.priority])
-            elif pinned.in_ring and pinned.priority == level.priority and ring[0] is not pinned:
-                ring.remove(pinned)
-                ring.appendleft(pinned)
+                ring.arrange([consumer for consumer in waiting if consumer.priority == ring.priority])
+            elif pinned.in_ring and pinned.priority == ring.priority:
+                ring.prefer(pinned)
 
     def may_take(self, queue: "Queue", consumer: "Consumer") -> bool:
         """Tell whether this is the pinned consumer; if none is pinned, whether it may be.
