@@ -34,7 +34,9 @@ RAW_BATCH: Final = 500
 """Messages to one fdatasync: what a read of 64 KiB brings of the smaller ones."""
 OVERHEAD_BYTES: Final = 60
 """Of a message beyond its body, as the client sends it."""
-LONE_SENDS: Final = 200
+LONE_SENDS: Final = 20
+"""Messages of the lone producer, and small writes to the bare disk, before it is the other's turn."""
+LONE_TURNS: Final = 15
 WARM_UP_S: Final = 8.0
 """Load of each kind for Artemis before anything is measured: Java compiles in the meantime."""
 
@@ -94,26 +96,58 @@ def raw_latencies(folder: Path) -> list[float]:
         path.unlink()
 
 
-def send_latencies(broker: Broker) -> list[float]:
-    """Seconds from a durable message of a lone producer to its settlement, one by one."""
-    options = Namespace(port=broker.port, settled=False, target=None, topic=False, durable=True, body_bytes=100)
-    producer = Producer(options, "lone", 0)
-    selector = selectors.DefaultSelector()
-    selector.register(producer.socket, selectors.EVENT_READ)
-    producer.take(b"")
-    while not producer.credit_limit:
-        selector.select(5.0)
-        producer.read()
-    taken = []
-    for number in range(LONE_SENDS):
-        start = time.perf_counter()
-        producer.produce(number + 1)
-        while producer.settled <= number:
-            selector.select(5.0)
-            producer.read()
-        taken.append(time.perf_counter() - start)
+class LoneProducer(Producer):
+    """Sends a durable message, and waits for its settlement before it sends the next one."""
+
+    def __init__(self, broker: Broker) -> None:
+        options = Namespace(port=broker.port, settled=False, target=None, topic=False, durable=True, body_bytes=100)
+        self.left_at = 0.0
+        """When octets were given to the socket last."""
+        self.arrived_at = 0.0
+        """When octets came from it last."""
+        super().__init__(options, "lone", 0)
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(self.socket, selectors.EVENT_READ)
+        self.take(b"")
+        while not self.credit_limit:
+            self._wait()
+
+    def _wait(self) -> None:
+        self._selector.select(5.0)
+        self.read()
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Note the time: what this client does before counts for nobody."""
+        self.left_at = time.perf_counter()
+        super().write(data)
+
+    def take(self, data: bytes) -> None:
+        """Note the time: what this client does afterwards counts for nobody."""
+        self.arrived_at = time.perf_counter()
+        super().take(data)
+
+    def latencies(self) -> list[float]:
+        """Seconds from the octets of a message to those of its settlement, one by one."""
+        taken = []
+        for _ in range(LONE_SENDS):
+            number = self.sent
+            self.produce(number + 1)
+            while self.settled <= number:
+                self._wait()
+            taken.append(self.arrived_at - self.left_at)
+        return taken
+
+
+def lone_send(broker: Broker, folder: Path) -> float:
+    """How many times as long as the bare disk a lone durable message takes; they take turns, so both meet the same."""
+    producer = LoneProducer(broker)
+    raw: list[float] = []
+    sent: list[float] = []
+    for _ in range(LONE_TURNS):
+        raw += raw_latencies(folder)
+        sent += producer.latencies()
     producer.close()
-    return taken
+    return median(sent) / median(raw)
 
 
 def measure(python: Path, folder: Path, rounds: int, seconds: float, with_artemis: bool = False) -> dict[str, object]:
@@ -153,10 +187,7 @@ def measure(python: Path, folder: Path, rounds: int, seconds: float, with_artemi
                         "cpu_us": spread(cpu[store.name]),
                     } | (_beside_artemis(store.name, taken, cpu) if with_artemis else {})
         for store in stores:
-            ratios = []
-            for _ in range(rounds):
-                raw, sent = raw_latencies(folder), send_latencies(store)
-                ratios.append(median(sent) / median(raw))
+            ratios = [lone_send(store, folder) for _ in range(rounds)]
             results[f"lone send, by one fdatasync, {store.name}"] = spread(ratios)
     finally:
         for broker in brokers:
