@@ -92,6 +92,9 @@ class Dispatcher:
         """Milliseconds on a clock that nobody sets, for spans; stamped with `now_ms`. It begins anywhere."""
         self.meter: Meter = Meter()
         self.storage: Storage = storage
+        self.storage_put: Callable[[Reference], None] = storage.put
+        """`Storage.put`, found once: it is called for each message."""
+        self.storage_remove: Callable[[Reference], None] = storage.remove
         self.stores: bool = storage.is_durable
         """Whether the storage takes durable messages; false once it has failed."""
         self.storage_failure: str | None = None

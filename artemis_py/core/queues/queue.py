@@ -215,13 +215,13 @@ class Queue(Binding):
         if message.delivery_time_ms > 0:
             message.delivery_time_ms = min(message.delivery_time_ms, LATEST_MS)
             if is_stored:
-                self.dispatcher.storage.put(reference)
+                self.dispatcher.storage_put(reference)
                 self.schedule.add_stored(reference)
             else:
                 self.schedule.add(reference, message.delivery_time_ms)
         else:
             if self._append(reference, is_stored) and is_stored:
-                self.dispatcher.storage.put(reference)
+                self.dispatcher.storage_put(reference)
 
     def take_stored(self, source: Reference) -> None:
         """Take a message that another queue has stored and unlinked; it is not stored a second time.

@@ -28,7 +28,7 @@ def acknowledge(reference: Reference) -> None:
         if queue.backlog.cold_mask:
             unstore(reference)
         else:
-            queue.dispatcher.storage.remove(reference)
+            queue.dispatcher.storage_remove(reference)
     if queue.entry is not None:
         queue.entry.ended(queue, reference)
     message = reference.message
