@@ -334,11 +334,14 @@ class AmqpConnection:
         meter = self.meter
         inbox = self.inbox
         sessions = self.channels.by_peer
+        # Frames of one channel come after each other: its session is looked up once for all of them.
+        session: AmqpSession | None = None
+        session_channel = -1
         if inbox.steps is not None and not inbox.step():
             return 0
         while not self.waits_for_handler:
             state = self.state
-            is_open = state == _OPENED
+            is_open = state is _OPENED
             if not is_open and state == State.CLOSED:
                 break
             left = end - offset
@@ -367,8 +370,12 @@ class AmqpConnection:
             stop = offset + size
             offset = stop
             if frame_type == AMQP_FRAME:
-                if not is_open or not take_frame(sessions, channel, data, body, stop):
+                if channel != session_channel:
+                    session = sessions.get(channel)
+                    session_channel = channel
+                if not is_open or session is None or not take_frame(session, data, body, stop):
                     self._receive_frame(channel, data, body, stop)
+                    session_channel = -1
                 if inbox.steps is not None and not inbox.step():
                     break
             elif frame_type == SASL_FRAME and self.state == State.SASL:

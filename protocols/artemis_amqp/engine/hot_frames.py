@@ -30,7 +30,7 @@ _PLAIN_ENDS: Final[frozenset[bytes]] = frozenset(
 )
 
 
-def take_frame(sessions: dict[int, AmqpSession], channel: int, data: bytes, body: int, stop: int) -> bool:
+def take_frame(session: AmqpSession, data: bytes, body: int, stop: int) -> bool:
     """Process a transfer or disposition in a usual form; False for any other frame, which is left untouched.
 
     `body` is where the performative begins, `stop` where the frame ends.
@@ -40,8 +40,7 @@ def take_frame(sessions: dict[int, AmqpSession], channel: int, data: bytes, body
     code = data[body + 2]
     if code != 0x14 and code != 0x15:
         return False
-    session = sessions.get(channel)
-    if session is None or session.is_ended:
+    if session.is_ended:
         return False
     if code == 0x14:
         return _take_transfer(session, data, body, stop)

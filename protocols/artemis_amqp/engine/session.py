@@ -68,6 +68,8 @@ class AmqpSession:
         """Record of the transfer that is being read."""
         self.links: dict[int, Link] = {}
         """Links by the peer's handle."""
+        self._receiver: ReceiverLink | None = None
+        """The one of `links` on which the peer sent last: it mostly sends on it again."""
         self.is_ended: bool = False
         """Whether we sent our end; frames that still arrive are ignored."""
         self._own: dict[int, Link] = {}
@@ -296,6 +298,7 @@ class AmqpSession:
         """Process a detach: of an attached link, or the peer's answer to ours."""
         if self._ignored.pop(detach.handle, None) is not None:
             return
+        self._receiver = None
         link = self.links.pop(detach.handle, None)
         if link is None:
             self.fail(errors.UNATTACHED_HANDLE, f"detach of handle {detach.handle}, which is not attached")
@@ -316,6 +319,7 @@ class AmqpSession:
     def forget(self, link: Link) -> None:
         """Forget a link that we detached; frames that still arrive for it are ignored until the peer detached too."""
         self._free(link)
+        self._receiver = None
         key = (link.name, isinstance(link, SenderLink))
         if self._awaiting.get(key) is link:
             del self._awaiting[key]
@@ -355,14 +359,18 @@ class AmqpSession:
         if window <= INCOMING_WINDOW >> 1 and not self._flow_due and not self._held:
             self.plan_flow()
         transfer = self.transfer
-        link = self.links.get(transfer.handle)
-        if link is None:
-            self._receive_ignored(transfer.handle, transfer.delivery_id)
-            return
-        if not isinstance(link, ReceiverLink):
-            self.fail(errors.NOT_ALLOWED, f"a transfer on handle {transfer.handle}, on which the peer is the receiver")
-            return
-        link.receive_transfer(transfer)
+        receiver = self._receiver
+        if receiver is None or receiver.peer_handle != transfer.handle:
+            link = self.links.get(transfer.handle)
+            if link is None:
+                self._receive_ignored(transfer.handle, transfer.delivery_id)
+                return
+            if not isinstance(link, ReceiverLink):
+                text = f"a transfer on handle {transfer.handle}, on which the peer is the receiver"
+                self.fail(errors.NOT_ALLOWED, text)
+                return
+            self._receiver = receiver = link
+        receiver.receive_transfer(transfer)
 
     def receive_settle_mode(self, handle: int, mode: int) -> None:
         """Process the rcv-settle-mode of a transfer; see `ReceiverLink.receive_settle_mode`."""
@@ -457,6 +465,7 @@ class AmqpSession:
             link.is_attached = False
             link.detach_sent = True
             self.drop_deliveries(link)
+        self._receiver = None
         self.links.clear()
         self._own.clear()
         self._freed.clear()

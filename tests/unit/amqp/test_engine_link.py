@@ -914,3 +914,49 @@ def test_the_unsettled_deliveries_of_a_link_are_those_of_its_session_without_the
     peer.feed(Disposition(role=True, first=0, last=20, settled=True))
     assert tokens() == [[], []]
     assert len(session.unsettled) == 0
+
+
+# -- frames in a row
+# --------------------------------------------------------------------------------------
+
+
+def names_of_transfers(peer: Conversation) -> list[object]:
+    """The links that got a delivery, in order."""
+    return [call[1] for call in peer.calls if call[0] == "transfer"]
+
+
+def test_a_handle_that_is_used_again_is_that_of_the_new_link() -> None:
+    """AMQP 1.0 §2.6.6: in one read a link gets a message, is detached, and another one takes its handle."""
+    peer = opened()
+    peer.attach_sender("a", 0)
+    peer.attach_sender("b", 1)
+    peer.feed(transfer(0), transfer(1, handle=1), transfer(2), Detach(handle=0, closed=True))
+    peer.attach_sender("c", 0)
+    peer.feed(transfer(3), transfer(4, handle=1), transfer(5), transfer(6))
+    assert names_of_transfers(peer) == ["c", "b", "c", "c"]
+
+
+def test_a_link_that_we_detached_gets_nothing_more() -> None:
+    """The peer's transfers that were on their way are ignored, also if it was the last one that got something."""
+    peer = opened()
+    link = peer.attach_sender("a", 0)
+    peer.feed(transfer(0))
+    link.detach(AmqpError("amqp:internal-error", "gone"))
+    assert kinds(peer.output()) == [Detach]
+    peer.calls.clear()
+    assert peer.feed(transfer(1), transfer(2)) == []
+    assert names_of_transfers(peer) == []
+
+
+def test_frames_of_several_sessions_in_one_read_reach_their_own() -> None:
+    """Two channels in turn, one of which is ended and begun again in between."""
+    peer = opened()
+    peer.begin(1)
+    peer.attach_sender("a", 0)
+    peer.attach_sender("b", 0, channel=1)
+    peer.feed(transfer(0), transfer(0, channel=1), transfer(1), frame(1, End()), transfer(2))
+    assert names_of_transfers(peer) == ["a", "b", "a", "a"]
+    peer.begin(1)
+    peer.attach_sender("c", 0, channel=1)
+    peer.feed(transfer(3), transfer(0, channel=1), transfer(4))
+    assert names_of_transfers(peer) == ["a", "c", "a"]
