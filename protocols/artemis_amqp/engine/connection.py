@@ -75,12 +75,14 @@ class AmqpConnection:
         self.container_id: str = container_id
         """Our container id, for an open that has to be sent before the handler knows the connection."""
         self.state: State = State.START
-        self.outbox: Outbox = Outbox(limits.output_limit_bytes, handler.wake)
+        self.outbox: Outbox = Outbox(limits.output_limit_bytes, self._wake)
         self.inbox: Inbox = Inbox(self.meter, HEADER_SIZE)
         self.login: LoginPhase = LoginPhase(self)
         self.channels: Channels = Channels(self, limits.channel_max)
         self.peer_max_frame_size: int = MIN_MAX_FRAME_SIZE
         self._dirty: list[AmqpSession] = []
+        self._is_taken = False
+        """Whether the output is being taken right now."""
         self._max_frame_size: int = LOGIN_FRAME_SIZE
         self._open_sent: bool = False
         self._open_received: bool = False
@@ -172,7 +174,9 @@ class AmqpConnection:
     def data_to_send(self) -> bytes:
         """Return all output and forget it. Links that had to wait for room may then send again."""
         if self._dirty:
+            self._is_taken = True
             self._flush_sessions()
+            self._is_taken = False
         outbox = self.outbox
         was_full = outbox.was_full or outbox.size >= outbox.limit >> 1
         data = outbox.take()
@@ -233,6 +237,11 @@ class AmqpConnection:
             if error is not None:
                 data = frame(channel, evolve(performative, error=errors.shortened(error)))
         self.outbox.write(data)
+
+    def _wake(self) -> None:
+        """Have the output taken. What the sessions add while that is done must not cause another, empty turn."""
+        if not self._is_taken:
+            self.handler.wake()
 
     def mark_dirty(self, session: AmqpSession) -> None:
         """Register a session that has frames to write at the end of the batch."""

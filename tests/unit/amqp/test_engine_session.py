@@ -421,6 +421,20 @@ def test_a_gap_in_delivery_ids_ends_the_session(second: int) -> None:
 # -------------------------------------------------------------------------------------
 
 
+def test_what_is_written_while_output_is_taken_plans_no_other_turn() -> None:
+    """An answer is collected, and becomes a frame when the transport asks for the output: one wake-up is enough."""
+    peer = opened()
+    peer.attach_sender("a", 0)
+    peer.engine.receive_data(transfer(0), 0.0)
+    before = peer.handler.woken
+    peer.handler.sessions[0].settle_incoming(0, 0, ACCEPTED, True)
+    assert peer.handler.woken == before + 1
+    assert kinds(peer.output()) == [Disposition]
+    assert peer.handler.woken == before + 1
+    peer.handler.sessions[0].write(Flow(incoming_window=1, next_outgoing_id=0, outgoing_window=1))
+    assert peer.handler.woken == before + 2
+
+
 def sent(count: int, first: int = 0) -> Conversation:
     """A conversation in which this many deliveries of two links wait for their outcome."""
     peer = opened()
