@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from artemis_amqp.broker.addressing import split_source
 from artemis_amqp.broker.coordinator import Transactions
+from artemis_amqp.broker.edge import Edge
 from artemis_amqp.broker.link_end import Parting
 from artemis_amqp.broker.links import Links
 from artemis_amqp.broker.login import Login
@@ -42,12 +43,25 @@ VERSIONS: Final = {b"\x00\x00\x09\x01": "0-9-1, as of RabbitMQ", b"\x01\x01\x00\
 """Versions that have little in common with 1.0, by what follows `AMQP` in their headers."""
 
 
-class AmqpHandler:
+class AmqpHandler(Edge):
     """One AMQP connection; the transport and the engine call it."""
 
     def __init__(self, manager: "AmqpProtocolManager", context: ConnectionContext, parameters: "Parameters") -> None:
-        self.manager: AmqpProtocolManager = manager
-        """Manager of the domain that the client opened; of the default one before."""
+        engine = AmqpConnection(
+            self,
+            parameters.limits(context),
+            is_client=False,
+            container_id=manager.host.options.name,
+            meter=manager.host.meter,
+        )
+        answers = Answers(
+            manager.host.storage,
+            engine.outbox,
+            lambda: self.is_over,
+            self._store_failed,
+            manager.host.dispatcher.announcements,
+        )
+        super().__init__(manager, engine, answers, PartialInput(manager.host.memory))
         self.context: Final = context
         self.parameters: Final = parameters
         self.prefixes: Final[Prefixes] = parameters.prefixes
@@ -57,32 +71,14 @@ class AmqpHandler:
         """Peer address; the log counts the lines of one peer together."""
         self.stores: Final[bool] = manager.host.storage.is_durable
         self.container_id: str = ""
-        self.engine: Final = AmqpConnection(
-            self,
-            parameters.limits(context),
-            is_client=False,
-            container_id=manager.host.options.name,
-            meter=manager.host.meter,
-        )
-        self.answers: Final = Answers(
-            manager.host.storage,
-            self.engine.outbox,
-            lambda: self.is_over,
-            self._store_failed,
-            manager.host.dispatcher.announcements,
-        )
         self.login: Final = Login(self)
         self.links: Links = Links(self)
         self.transactions: Final = Transactions(self)
-        self._input: Final = PartialInput(manager.host.memory)
         self.services = manager.host.domains.default
         """Services of the domain that the client opened; the default one before."""
         self._session: Session | None = None
         self._sasl_hostname: str | None = None
         """Host that the client named in its login; it counts if the client opens its connection without one."""
-        self._peer: AcceptedPeer | None = None
-        """What takes the place of a session if the other side is a broker; the engine then calls it, and not us."""
-        self._is_lost = False
         self._is_leaving = False
         """Whether the core's session is being closed or has been closed."""
 
@@ -96,64 +92,18 @@ class AmqpHandler:
     # -- the transport's side --------------------------------------------------------------------------------
 
     @property
-    def closed(self) -> bool:
-        """Whether the connection is closed and nothing more will be sent."""
-        return self.engine.closed or (self._peer is not None and self._peer.is_over)
-
-    @property
     def logged_in(self) -> bool:
         """Whether the client has logged in and opened its connection."""
-        return self._session is not None or self._peer is not None
+        return self._session is not None or self.mesh_peer is not None
 
-    @property
-    def is_over(self) -> bool:
-        """Whether no answer can reach the client any more."""
-        return self._is_lost or self.engine.closed
-
-    def receive_data(self, data: bytes, now: float) -> None:
-        """Process received bytes; the store is asked once per call for all answers that wait for it."""
-        self.engine.receive_data(data, now)
-        self._finish_call()
-
-    def work(self, now: float) -> None:
-        """Process frames that had to wait for a later iteration of the loop."""
-        self.engine.work(now)
-        self._finish_call()
-
-    def _finish_call(self) -> None:
-        self._count_input()
-        self.manager.lifetimes.run()
-        self.answers.ask_store()
-        if self._peer is not None:
-            self._peer.tell_news()
-
-    def _count_input(self) -> None:
-        """Count the input that is kept in memory; close the connection if the rest of a message would not fit."""
-        engine = self.engine
-        if not self._input.update(engine.kept_bytes) and not (engine.closed or engine.has_input):
-            self._close_core(failed=True)
-            engine.close(
-                AmqpError(errors.RESOURCE_LIMIT_EXCEEDED, "the broker has no memory for the rest of this message")
-            )
-            if self._peer is not None:
-                self._peer.lose("no memory for the rest of a message")
-
-    @property
-    def has_input(self) -> bool:
-        """Whether frames wait for a later iteration of the loop."""
-        return self.engine.has_input
-
-    def data_to_send(self) -> bytes:
-        """Return the output and forget it."""
-        return self.engine.data_to_send()
-
-    def next_deadline(self) -> float | None:
-        """Return when a heartbeat is due or the client has been silent for too long; None: never."""
-        return self.engine.next_deadline()
-
-    def handle_deadline(self, now: float) -> None:
-        """Send a heartbeat that is due, or close the connection after the idle time-out."""
-        self.engine.handle_deadline(now)
+    def refuse_rest(self) -> None:
+        """Close the connection: memory has no room for the rest of a message."""
+        self._close_core(failed=True)
+        self.engine.close(
+            AmqpError(errors.RESOURCE_LIMIT_EXCEEDED, "the broker has no memory for the rest of this message")
+        )
+        if self.mesh_peer is not None:
+            self.mesh_peer.lose("no memory for the rest of a message")
 
     def pause(self) -> None:
         """Stop sending deliveries: the client does not read."""
@@ -162,13 +112,13 @@ class AmqpHandler:
     def resume(self) -> None:
         """Continue to send deliveries: the client reads again."""
         self.engine.resume()
-        if self._peer is not None:
-            self._peer.tell_news()
+        if self.mesh_peer is not None:
+            self.mesh_peer.tell_news()
 
     def shutdown(self, reason: str) -> None:
         """Close with an error; the close detaches the consumers, and their deliveries return to the queues."""
-        if self._peer is not None:
-            self._peer.close(reason)
+        if self.mesh_peer is not None:
+            self.mesh_peer.close(reason)
         elif not self.engine.closed:
             others = self.alternatives() if self.host.referrals.is_leaving else []
             self._close_core(failed=False)
@@ -177,9 +127,9 @@ class AmqpHandler:
     def connection_lost(self) -> None:
         """Clean up after the socket is gone."""
         self._is_lost = True
-        self._input.update(0)
-        if self._peer is not None:
-            self._peer.lose(CONNECTION_LOST)
+        self.partial_input.update(0)
+        if self.mesh_peer is not None:
+            self.mesh_peer.lose(CONNECTION_LOST)
         self._close_core(failed=True)
         self.manager.forget(self)
 
@@ -294,7 +244,8 @@ class AmqpHandler:
 
     def carry(self, listener: PeerListener, limits: PeerLimits) -> AcceptedPeer:
         """Take the other side for a broker of a mesh: from now on the connection belongs to the mesh."""
-        peer = self._peer = AcceptedPeer(self.engine, self.context.peer, self.context.wake, self._log_error)
+        peer = AcceptedPeer(self.engine, self.context.peer, self.context.wake, self._log_error)
+        self.mesh_peer = peer
         peer.begin(listener, limits)
         self.engine.handler = peer
         self.engine.limit_silence(limits.idle_timeout_ms / 1000)
