@@ -15,6 +15,8 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 # other (`tests.interop.broker_process` and the like) is only here.
 sys.path.append(str(REPOSITORY))
 
+from tests.examples import examples  # noqa: E402  found by the line above
+
 # Tests that run the broker as a process of its own, read the source and the manual, build distributions, or call what
 # compiled modules have no part in: tox.ini says why one build is enough for them.
 ONE_BUILD = tuple(
@@ -37,7 +39,7 @@ ONE_BUILD = tuple(
 )
 
 # No deadline: a loaded machine is not a failing test. Derandomized: a failure is the same on every machine.
-settings.register_profile("artemis_py", deadline=None, derandomize=True, max_examples=100)
+settings.register_profile("artemis_py", deadline=None, derandomize=True, max_examples=examples(100))
 settings.load_profile("artemis_py")
 
 

@@ -37,6 +37,7 @@ def test_subscriptions_get_large_copies_once(seed: int, folder: Path) -> None:
     assert LargeTopicStorm(seed, folder).run() == []
 
 
+@pytest.mark.one_build
 @pytest.mark.parametrize("plant", LARGE_PLANTS, ids=lambda plant: plant.__name__)
 def test_planted_fault_is_found(plant: type[Planted], folder: Path) -> None:
     """C46, for large messages."""

@@ -181,6 +181,7 @@ def maker_of(plant: type[Newcomers]) -> MeshMaker:
     return lambda domain, config, id, name: Planted(domain, config, id, name, FORMATS)
 
 
+@pytest.mark.one_build
 @pytest.mark.parametrize("plant", [NobodyAsked, CopiesForgotten, ChangesForgotten], ids=lambda plant: plant.__name__)
 def test_planted_fault_is_found(plant: type[Newcomers], folder: Path) -> None:
     """Within a few histories."""

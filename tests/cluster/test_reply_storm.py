@@ -83,6 +83,7 @@ def maker_of(plant: type[ChosenNames] | type[Temporaries]) -> MeshMaker:
     return lambda domain, config, id, name: Planted(domain, config, id, name, FORMATS)
 
 
+@pytest.mark.one_build
 @pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.__name__)
 def test_planted_fault_is_found(plant: type[ChosenNames] | type[Temporaries], folder: Path) -> None:
     """Within a few histories."""

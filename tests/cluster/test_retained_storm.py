@@ -136,6 +136,7 @@ def maker_of(plant: type[RetainedTopics]) -> MeshMaker:
     return lambda domain, config, id, name: Planted(domain, config, id, name, FORMATS)
 
 
+@pytest.mark.one_build
 @pytest.mark.parametrize("plant", [NothingCompared, StampsForgotten], ids=lambda plant: plant.__name__)
 def test_planted_fault_is_found(plant: type[RetainedTopics], folder: Path) -> None:
     """Within a few histories."""

@@ -54,6 +54,7 @@ def test_marks_that_a_connection_told_long_ago_are_not_believed(folder: Path) ->
     assert Storm(30102, folder).run() == []
 
 
+@pytest.mark.one_build
 @pytest.mark.parametrize("plant", [each for each in PLANTS if each is not Unfenced], ids=lambda plant: plant.__name__)
 def test_planted_fault_is_found(plant: type[Planted], folder: Path) -> None:
     """C46."""

@@ -38,6 +38,7 @@ def test_no_subscription_misses_a_message_or_gets_it_twice(seed: int, folder: Pa
     assert TopicStorm(seed, folder).run() == []
 
 
+@pytest.mark.one_build
 @pytest.mark.parametrize("plant", TOPIC_PLANTS, ids=lambda plant: plant.__name__)
 def test_planted_fault_is_found(plant: type[Planted], folder: Path) -> None:
     """C46, for copies: a loop, a second copy, a missed subscription, a lost mark."""

@@ -27,6 +27,7 @@ from artemis_py.core.settings.broker_settings import BrokerSettings
 from artemis_py.errors import AddressFull
 from artemis_py.store.scratch import ScratchStore
 from tests.core_harness import Recorder, attach, make_queue, make_session, pass_time, settle_down
+from tests.examples import examples
 from tests.memory_harness import check_held
 from tests.unit.store.world import SMALL_MAP_BYTES, World
 
@@ -227,7 +228,7 @@ def folder() -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("limit_bytes", [-1, 6_000], ids=["roomy", "tight"])
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(100), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(operations=st.lists(OPERATIONS, min_size=12, max_size=40))
 def test_accounts_say_what_is_held(folder: Path, limit_bytes: int, operations: list[tuple[object, ...]]) -> None:
     """Through paging, expiry, purging, deletion, transactions, redelivery, dead letters and restarts."""

@@ -4,6 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from artemis_py.core.names.syntax import MatchHierarchy, WildcardSyntax, WildcardTrie
+from tests.examples import examples
 
 CORE = WildcardSyntax()
 MQTT = WildcardSyntax("/", "#", "+")
@@ -23,7 +24,7 @@ def covers(pattern: list[str], name: list[str]) -> bool:
 
 
 @given(st.lists(pattern_words, max_size=8), st.lists(st.integers(0, 7), max_size=3), name_words)
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_trie_finds_what_the_definition_covers(patterns: list[list[str]], removed: list[int], name: list[str]) -> None:
     """Also after some patterns were taken out again. `#.#` and `#` share a place, as they cover the same names."""
     trie: WildcardTrie[int] = WildcardTrie(CORE)
@@ -38,7 +39,7 @@ def test_trie_finds_what_the_definition_covers(patterns: list[list[str]], remove
 
 
 @given(literal_words)
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_translation_there_and_back_is_lossless(words: list[str]) -> None:
     """Literal words of any characters survive; `escape` writes them as a protocol would receive them."""
     name = CORE.delimiter.join(CORE.escape(word) for word in words)
@@ -51,7 +52,7 @@ def test_translation_there_and_back_is_lossless(words: list[str]) -> None:
 
 
 @given(st.text(alphabet="ab.*#/+\\", max_size=12))
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_translation_of_any_text_keeps_its_number_of_words(name: str) -> None:
     """Whatever a client sends, no word appears or vanishes, and wildcards stay wildcards."""
     there = CORE.translate(name, MQTT)
@@ -63,7 +64,7 @@ def test_translation_of_any_text_keeps_its_number_of_words(name: str) -> None:
 
 
 @given(st.lists(pattern_words, max_size=8), name_words)
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_hierarchy_finds_the_same_whatever_the_order_of_adding(patterns: list[list[str]], name: list[str]) -> None:
     """Precedence is a property of the matches alone (artemis-model §1.8)."""
     matches = {".".join(pattern) for pattern in patterns if "#" not in pattern[:-1]}

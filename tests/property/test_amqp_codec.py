@@ -40,6 +40,7 @@ from artemis_amqp.messages.delivery import annotations_bytes, header_bytes
 from artemis_amqp.messages.format import AMQP_FORMAT
 from artemis_py.core.messages.message import Message
 from artemis_py.errors import MalformedFrame
+from tests.examples import examples
 
 # --- values ---
 
@@ -221,7 +222,7 @@ def _from_proton(value: object) -> object:
 
 
 @given(values)
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_what_is_written_is_read_back(value: object) -> None:
     """Type and value, and skipping agrees with reading."""
     octets = encode_value(value)
@@ -233,7 +234,7 @@ def test_what_is_written_is_read_back(value: object) -> None:
 
 
 @given(proton_values)
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_proton_reads_what_is_written(value: object) -> None:
     """The referee: an implementation that shares no code with ours."""
     octets = encode_value(value)
@@ -248,7 +249,7 @@ def test_proton_reads_what_is_written(value: object) -> None:
 
 
 @given(proton_values)
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_what_proton_writes_is_read(value: object) -> None:
     """The other way round."""
     data = proton.Data()
@@ -352,7 +353,7 @@ def _any_form(value: object, random: Random) -> bytes:
 
 
 @given(values, st.randoms(use_true_random=False))
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_every_form_of_a_value_is_read(value: object, random: Random) -> None:
     """AMQP 1.0 §1.6: an encoder may pick any width, in every place anew."""
     octets = _any_form(value, random)
@@ -478,7 +479,7 @@ def _equal(left: object, right: object) -> bool:
 
 @pytest.mark.parametrize("cls", FRAME_BODIES, ids=lambda cls: cls.__name__)
 @given(data=st.data())
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 def test_frame_body_is_read_back(cls: type, data: st.DataObject) -> None:
     """One table for both directions; the payload starts where the performative ends."""
     performative = data.draw(_composites(cls))
@@ -492,7 +493,7 @@ def test_frame_body_is_read_back(cls: type, data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("cls", OTHERS, ids=lambda cls: cls.__name__)
 @given(data=st.data())
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 def test_state_or_section_is_read_back(cls: type, data: st.DataObject) -> None:
     """What is within frames and messages."""
     composite = data.draw(_composites(cls))
@@ -505,7 +506,7 @@ def test_state_or_section_is_read_back(cls: type, data: st.DataObject) -> None:
 
 
 @given(frame_bodies)
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_proton_reads_composites_as_described_lists(performative: object) -> None:
     """The same octets, seen without our tables."""
     octets = encode(performative)
@@ -574,7 +575,7 @@ def _body(message: proton.Message) -> object:
 
 
 @given(messages, st.integers(0, 2**63 - 1))
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_message_of_proton_passes_through(message: proton.Message, sequence: int) -> None:
     """Split and put together again: the bare message keeps its octets, Proton sees what was sent and what we added."""
     octets = bytes(message.encode())
@@ -602,7 +603,7 @@ def test_message_of_proton_passes_through(message: proton.Message, sequence: int
 
 
 @given(messages)
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_view_survives_the_way_through_another_protocol(message: proton.Message) -> None:
     """A view made into a message has that view again."""
     sections = split_sections(bytes(message.encode()))
@@ -645,7 +646,7 @@ def _attempt(read: Callable[[], object]) -> None:
 
 
 @given(damaged(values.map(encode_value)))
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_damaged_value_is_read_or_malformed(octets: bytes) -> None:
     """No octets of a peer make another exception."""
     _attempt(lambda: read_value(octets, 0, len(octets)))
@@ -653,7 +654,7 @@ def test_damaged_value_is_read_or_malformed(octets: bytes) -> None:
 
 
 @given(damaged(frame_bodies.map(encode)))
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_damaged_performative_is_read_or_malformed(octets: bytes) -> None:
     """And a readable one can be written again."""
 
@@ -678,7 +679,7 @@ encoded = messages.map(lambda message: bytes(message.encode()))
 
 
 @given(encoded | damaged(encoded), st.binary(max_size=9), st.data())
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_a_message_among_other_octets_is_split_as_it_is_alone(
     octets: bytes, before: bytes, data: st.DataObject
 ) -> None:
@@ -692,7 +693,7 @@ def test_a_message_among_other_octets_is_split_as_it_is_alone(
 
 
 @given(damaged(messages.map(lambda message: bytes(message.encode()))))
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_damaged_message_is_split_or_malformed(octets: bytes) -> None:
     """What passes is delivered, looked into and converted without any other exception."""
 

@@ -34,6 +34,7 @@ from artemis_amqp.engine.sender import SenderLink
 from artemis_amqp.engine.states import AMQP_HEADER, SASL_HEADER
 from artemis_amqp.engine.types import Symbol
 from tests.amqp_harness import ACCEPTED, Conversation, Recorder, frame_with, read_frames, transfer
+from tests.examples import examples
 
 LIMITS = ConnectionLimits(max_frame_size=1024, output_limit_bytes=2048, max_message_size=5000, handle_max=7)
 
@@ -240,7 +241,7 @@ def check_outcome(new: Server) -> None:
     assert new.engine.incomplete_bytes >= 0
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(st.lists(edits, min_size=1, max_size=4), st.integers(1, 4000))
 def test_damage_never_raises_and_ends_well(changes: list[tuple[str, int, object]], read_size: int) -> None:
     """The machine never raises for anything a peer can send; either it goes on, or it ends with a reason."""
@@ -252,7 +253,7 @@ def test_damage_never_raises_and_ends_well(changes: list[tuple[str, int, object]
     check_outcome(new)
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(st.lists(edits, min_size=1, max_size=3), st.integers(1, 500))
 def test_damage_means_the_same_however_it_is_cut(changes: list[tuple[str, int, object]], read_size: int) -> None:
     """What was legal before an error counts, wherever reads end."""
@@ -328,7 +329,7 @@ def both_ways(code: int, fields: tuple[str, int], lie: int) -> tuple[list[tuple[
     return results[0], results[1]
 
 
-@settings(max_examples=500)
+@settings(max_examples=examples(500))
 @given(octets_of(TRANSFER), st.sampled_from([0, 0, 0, 0, 1, -1, 3]))
 @example(("7000000000" + "52", 3), 0)
 @example(("5200" + "7000000000" + "a0", 3), 0)
@@ -340,7 +341,7 @@ def test_transfers_mean_the_same_to_both_readers(fields: tuple[str, int], lie: i
     assert fast == tables
 
 
-@settings(max_examples=500)
+@settings(max_examples=examples(500))
 @given(octets_of(DISPOSITION), st.sampled_from([0, 0, 0, 0, 1, -1]))
 @example(("41" + "5200" + "40" + "41" + "00532445" + "50", 6), 0)
 def test_dispositions_mean_the_same_to_both_readers(fields: tuple[str, int], lie: int) -> None:
@@ -431,7 +432,7 @@ operations = st.lists(
 )
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(operations, st.sampled_from([512, 700, 131072]), st.sampled_from([600, 5000, 2**20]))
 def test_two_engines_agree(steps: list[tuple[str, bool, int]], frame_size: int, output_limit: int) -> None:
     """AMQP 1.0 §2.5.6, §2.6.7: whatever is granted, revoked, drained, held and paused, both sides count alike in the

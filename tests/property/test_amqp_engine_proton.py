@@ -13,6 +13,7 @@ from artemis_amqp.engine.performatives import Source, Target
 from artemis_amqp.engine.receiver import ReceiverLink
 from artemis_amqp.engine.sender import SenderLink
 from tests.amqp_harness import ACCEPTED, Recorder
+from tests.examples import examples
 
 
 class Welcoming(Recorder):
@@ -97,7 +98,7 @@ def received(link: Link) -> list[tuple[bytes, Delivery]]:
 sizes = st.lists(st.integers(1, 6000), min_size=1, max_size=12)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(sizes, st.integers(0, 1000), st.sampled_from([512, 2000, 65536]), st.integers(1, 6))
 def test_proton_sends_to_our_server(lengths: list[int], seed: int, frame_size: int, credit: int) -> None:
     """Every delivery arrives whole and in order, and Proton hears of each outcome."""
@@ -131,7 +132,7 @@ def test_proton_sends_to_our_server(lengths: list[int], seed: int, frame_size: i
     assert not wires.ours.closed
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(sizes, st.integers(0, 1000), st.sampled_from([512, 2000, 65536]), st.integers(1, 6), st.booleans())
 def test_our_server_sends_to_proton(lengths: list[int], seed: int, frame_size: int, credit: int, drains: bool) -> None:
     """Credit, windows, split frames and drain, as Proton understands them."""
@@ -170,7 +171,7 @@ def test_our_server_sends_to_proton(lengths: list[int], seed: int, frame_size: i
     assert not wires.ours.closed
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(sizes, st.integers(0, 1000), st.sampled_from([512, 65536]))
 def test_our_client_talks_to_proton(lengths: list[int], seed: int, frame_size: int) -> None:
     """The client's role: login, open, begin, attach, transfer, detach, end, close."""

@@ -29,6 +29,7 @@ from artemis_py.core.settings.address_settings import AddressSettings, FullPolic
 from artemis_py.errors import HeuristicOutcome
 from artemis_py.storetools.check import check_folder
 from tests.core_harness import Recorder, browse_all, settle_down
+from tests.examples import examples
 from tests.memory_harness import check_held
 from tests.unit.store.world import World
 
@@ -420,7 +421,7 @@ def run(operations: list[tuple[object, ...]]) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(OPERATIONS, max_size=40))
 def test_branches_are_whole_or_absent_whatever_happens(operations: list[tuple[object, ...]]) -> None:
     run(operations)

@@ -19,6 +19,7 @@ from artemis_py.core.settings.address_settings import AddressSettings, FullPolic
 from artemis_py.core.settings.divert_config import DivertConfig
 from artemis_py.errors import AddressFull, TransactionRolledBack
 from tests.core_harness import make_domain, make_message, make_queue, make_session
+from tests.examples import examples
 
 ADDRESSES = ["a", "b", "c.x", "c.y", "full"]
 SOURCES = [*ADDRESSES, "c.*", "#"]
@@ -144,7 +145,7 @@ def held(domain: Domain) -> Counter[str]:
     return Counter({name: queue.message_count for name, queue in domain.queues.items() if queue.message_count})
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(CONFIGS, SENDS)
 def test_diverts_do_what_the_model_does(configs: list[DivertConfig], sends: list[tuple[str, str, str]]) -> None:
     diverts = [evolve(config, routing_name=None) for config in named(configs)]
@@ -164,7 +165,7 @@ def test_diverts_do_what_the_model_does(configs: list[DivertConfig], sends: list
     assert counted == sum(model.held.values())
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(CONFIGS, st.integers(1, 12))
 def test_turns_are_fair_and_changes_at_run_time_lose_nothing(configs: list[DivertConfig], count: int) -> None:
     """Each routing name gets one copy of each message. Without diverts an address has its fast way again."""

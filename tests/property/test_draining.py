@@ -21,6 +21,7 @@ from artemis_amqp.engine.receiver import ReceiverLink
 from artemis_amqp.engine.sender import SenderLink
 from artemis_py.spark.receiving import DrainingLink, DrainLink, runs
 from tests.amqp_harness import Recorder
+from tests.examples import examples
 
 TIMEOUT_S: Final = 60.0
 BODY: Final = bytes(range(251)) * 9000
@@ -228,7 +229,7 @@ SIZES: Final = st.lists(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(SIZES, st.integers(512, 9_000), st.integers(1, 5), st.lists(st.integers(50, 100_000), min_size=1, max_size=5))
 def test_a_drain_brings_everything_however_it_is_cut(
     sizes: list[int], frame_size: int, credit: int, pieces: list[int]
@@ -245,7 +246,7 @@ def test_a_drain_brings_everything_however_it_is_cut(
     assert read(wire, draining(wire, credit)) == arriving(sizes)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(SIZES, st.integers(512, 9_000), st.integers(1, 5), st.none() | st.integers(1, 9), CUTS)
 def test_what_a_drain_takes_is_accepted_and_nothing_else(
     sizes: list[int], frame_size: int, credit: int, limit: int | None, cut: Cut

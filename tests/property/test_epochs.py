@@ -18,6 +18,7 @@ from artemis_py.core.runtime.access import Subject
 from artemis_py.core.sessions.session import Session
 from artemis_py.core.settings.address_settings import AddressSettings
 from tests.core_harness import attach, browse_all, pass_time
+from tests.examples import examples
 from tests.unit.store.world import World, multicast
 
 ATTEMPTS = ("a", "b", "c")
@@ -127,7 +128,7 @@ SIZES = ((2, 3000, 1000), (1 << 30, 1 << 30, 1000), (2, 3000, 3), (1 << 30, 1 <<
 """Messages of a slice, bytes of the stages that stay in memory, and messages from which on a queue inherits a stage."""
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(30), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(history=EPOCHS)
 def test_slices_leave_what_one_turn_leaves(folder: Path, history: list[Epoch]) -> None:
     """Through crashes as well: what was decided is routed by the next start."""

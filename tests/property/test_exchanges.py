@@ -27,6 +27,7 @@ from artemis_py.core.settings.exchange_config import (
 from artemis_py.errors import ExchangeExists, InUse, InvalidRequest, NoSuchExchange, NoSuchQueue, Refusal
 from artemis_py.storetools.check import check_folder
 from tests.core_harness import make_domain, make_message, make_queue
+from tests.examples import examples
 from tests.unit.store.world import World
 
 NAMES = ["e", "f", "g"]
@@ -368,7 +369,7 @@ class History:
         assert led == sum(each.to.is_queue for each in self.model.bindings)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.lists(DECLARE, min_size=3, max_size=6), st.lists(STEPS, min_size=40, max_size=80))
 def test_exchanges_do_what_the_model_does(declared: list[Any], steps: list[Any]) -> None:
     """After every step, and over restarts."""
@@ -387,7 +388,7 @@ def test_exchanges_do_what_the_model_does(declared: list[Any], steps: list[Any])
 GRAPH = ["v", "w", "x", "y", "z"]
 
 
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=examples(1000), deadline=None)
 @given(st.integers(0, 1 << 32))
 def test_exchanges_that_lead_to_each_other_do_what_the_model_does(seed: int) -> None:
     """Fanout exchanges only, at random: denser than the histories above, and than what hypothesis would draw."""

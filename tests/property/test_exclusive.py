@@ -10,6 +10,7 @@ from artemis_py.core.queues.consumer import ACCEPTED, RELEASED, Consumer, Sink
 from artemis_py.core.queues.reference import Reference
 from artemis_py.core.settings.address_settings import AddressSettings
 from tests.core_harness import make_domain, make_message, make_queue, make_session, settle_down
+from tests.examples import examples
 
 OPERATIONS: Final = st.one_of(
     st.tuples(st.just("send"), st.integers(1, 5), st.just(0)),
@@ -130,7 +131,7 @@ class Model:
             client.terminus.give_back()
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(operations=st.lists(OPERATIONS, min_size=15, max_size=50))
 def test_one_consumer_at_a_time(operations: list[tuple[str, int, int]]) -> None:
     """The next is the one with the highest priority, then the one attached longest, of those with credit."""

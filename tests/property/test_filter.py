@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from artemis_py.core.selectors.filter import parse_filter
 from artemis_py.core.selectors.like import LikePattern
 from artemis_py.errors import InvalidFilter
+from tests.examples import examples
 
 Tree = tuple[object, ...]
 
@@ -186,7 +187,7 @@ def like(pattern: str, value: str) -> bool:
 
 
 @given(conditions, properties)
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_selector_means_what_the_tables_say(tree: Tree, found: dict[str, object]) -> None:
     """Three-valued logic, comparison, arithmetic and tests, nested at random."""
     try:
@@ -199,7 +200,7 @@ def test_selector_means_what_the_tables_say(tree: Tree, found: dict[str, object]
 
 
 @given(conditions)
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_redundant_parentheses_change_nothing(tree: Tree) -> None:
     """Also around the whole, with comments and other spaces between."""
     selector = render(tree)
@@ -218,7 +219,7 @@ words = st.sampled_from(VOCABULARY.split())
 
 
 @given(st.lists(words, max_size=30).map(" ".join) | st.lists(words, max_size=30).map("".join) | st.text(max_size=60))
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_any_text_is_a_selector_or_a_clear_refusal(text: str) -> None:
     """Nothing but InvalidFilter leaves the parser, and evaluation never raises."""
     try:
@@ -233,7 +234,7 @@ def test_any_text_is_a_selector_or_a_clear_refusal(text: str) -> None:
 
 
 @given(st.text(alphabet="ab_%", max_size=8), st.text(alphabet="ab\n", max_size=10))
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_like_agrees_with_a_regular_expression(pattern: str, value: str) -> None:
     """The linear matcher finds what a backtracking one finds."""
     assert LikePattern(pattern, None).matches(value) is like(pattern, value)

@@ -25,6 +25,7 @@ from artemis_py.core.routing.domain import Domain
 from artemis_py.core.selectors.filter import parse_filter
 from artemis_py.core.settings.address_settings import AddressSettings
 from tests.core_harness import make_domain, make_queue, make_session, settle_down
+from tests.examples import examples
 from tests.unit.store.world import World
 
 NAMES: Final = ("a", "b", "c", "d", None)
@@ -426,14 +427,14 @@ def _lists(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.usefixtures("_lists")
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(operations=st.lists(OPERATIONS, min_size=12, max_size=40))
 def test_groups_in_memory(operations: list[tuple[object, ...]]) -> None:
     run(memory_side(), operations)
 
 
 @pytest.mark.usefixtures("_lists")
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(100), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(operations=st.lists(OPERATIONS, min_size=12, max_size=40))
 def test_groups_on_disk(folder: Path, operations: list[tuple[object, ...]]) -> None:
     """With a window of two messages, through commits and restarts."""

@@ -16,6 +16,7 @@ from artemis_py.store import schema
 from artemis_py.store.format import read_format
 from artemis_py.store.inherited import INHERITED
 from artemis_py.storetools.check import check_folder
+from tests.examples import examples
 from tests.property.test_paging import OPERATIONS, PagedSide, check_accounts, compare, folder, history
 from tests.property.test_span import BELOW, RANGES, Numbered, NumberedInMemory
 
@@ -84,7 +85,7 @@ STEPS: Final = OPERATIONS | st.tuples(
 )
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(operations=st.lists(STEPS | RANGES | BELOW, max_size=30))
 def test_inherited_messages_are_as_sent_ones(folder: Path, operations: list[tuple[object, ...]]) -> None:
     """Delivered, refused, selected, counted, read and acknowledged by numbers, purged, and through restarts."""

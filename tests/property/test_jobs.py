@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from artemis_py.storetools.check import check_folder
 from tests.core_harness import START_MS
+from tests.examples import examples
 from tests.unit.store.job_world import Life
 
 OPERATIONS: Final = st.one_of(
@@ -63,7 +64,7 @@ class Model:
             self.sent.pop(id, None)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(OPERATIONS, max_size=40))
 def test_jobs_do_what_a_table_does(operations: list[tuple[object, ...]]) -> None:
     folder = Path(tempfile.mkdtemp(prefix="artemis-py-jobs-"))

@@ -26,6 +26,7 @@ from artemis_py.store import last_values, schema
 from artemis_py.store.scratch import ScratchStore
 from artemis_py.storetools.check import check_folder
 from tests.core_harness import Recorder, attach, browse_all, make_domain, make_queue, pass_time, settle_down
+from tests.examples import examples
 from tests.unit.store.world import SMALL_MAP_BYTES, World
 
 DELAY_MS: Final = 5
@@ -489,7 +490,7 @@ def play(folder: Path, kind: str, operations: list[tuple[object, ...]]) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(100), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(operations=st.lists(OPERATIONS, min_size=8, max_size=40))
 def test_a_last_value_queue_is_a_dictionary(folder: Path, kind: str, operations: list[tuple[object, ...]]) -> None:
     """Contents, order and counts are exact after every step."""

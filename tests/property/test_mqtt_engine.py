@@ -32,6 +32,7 @@ from artemis_mqtt.engine.properties import ALLOWED, KINDS, WILL, Properties, Pro
 from artemis_mqtt.engine.publish import split_properties
 from artemis_mqtt.engine.reasons import CLIENT_DISCONNECT_CODES, PacketError
 from artemis_mqtt.engine.topics import topic_field
+from tests.examples import examples
 from tests.mqtt_harness import (
     PINGREQ,
     Conversation,
@@ -239,7 +240,7 @@ def replay(version: int, pieces: Sequence[bytes]) -> tuple[list[tuple[Any, ...]]
 @example((5, b"\x10\x80\x80\x80\x80\x01"), [1, 2, 3, 4, 5])
 @example((4, bytes.fromhex("110c00044d515454040200000000")), [2])
 @example((4, bytes.fromhex("100c00044d51545404020000000030ffff7f")), [14, 15, 16, 17])
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_fragmentation_changes_nothing(stream: tuple[int, bytes], at: list[int]) -> None:
     """Where TCP cuts the stream is nobody's business: same calls, same octets, same end."""
     version, data = stream
@@ -250,7 +251,7 @@ def test_fragmentation_changes_nothing(stream: tuple[int, bytes], at: list[int])
 
 
 @given(damaged())
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_damage_ends_its_own_connection_at_worst(stream: tuple[int, bytes]) -> None:
     """[MQTT-4.13.1-1] nothing a client sends raises; the failure is told once, last, and version 5 is told why."""
     version, data = stream
@@ -476,7 +477,7 @@ def replay_in_shares(
     st.lists(st.integers(1, 5), min_size=1, max_size=5),
     st.integers(0, 3),
 )
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_shares_change_nothing(stream: tuple[int, bytes], at: list[int], shares: list[int], patience: int) -> None:
     """However little of it is done in a turn: same calls, same octets, same end."""
     version, data = stream

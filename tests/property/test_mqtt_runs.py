@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from artemis_mqtt.engine.delivery import MAX_PACKET_ID, Delivery, DeliveryTable
 from artemis_mqtt.engine.delivery_run import all_acks, count_acks
 from tests import mqtt_harness as wire
+from tests.examples import examples
 from tests.mqtt_site import Client, Site, connected
 
 PUBACK, PUBREC, PUBCOMP = 4, 5, 7
@@ -114,7 +115,7 @@ steps = st.one_of(
 )
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(st.lists(steps, max_size=25), st.sampled_from([0, 250, MAX_PACKET_ID - 7]))
 def test_every_message_comes_once_in_order_and_nothing_is_left(actions: list[tuple[object, ...]], last_id: int) -> None:
     """Whatever the client answers when, and whoever looks."""

@@ -19,6 +19,7 @@ from artemis_py.core.routing.transaction import Transaction
 from artemis_py.core.selectors.filter import parse_filter
 from artemis_py.core.settings.queue_settings import RingEviction
 from tests.core_harness import attach, pass_time, settle_down
+from tests.examples import examples
 from tests.property.test_ring import (
     KINDS,
     Entry,
@@ -358,7 +359,7 @@ def run(operations: Sequence[Operation], side: KeepingSide) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(100), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(operations=st.lists(OPERATIONS, min_size=8, max_size=40))
 def test_each_consumer_sees_each_message_once(folder: Path, kind: str, operations: list[Operation]) -> None:
     """In order, whatever it or others settle; messages leave by expiry, removal and a ring's overflow only."""
@@ -366,7 +367,7 @@ def test_each_consumer_sees_each_message_once(folder: Path, kind: str, operation
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(operations=st.lists(TOGGLES, min_size=8, max_size=40))
 def test_the_attribute_may_change_while_consumers_are_attached(
     folder: Path, kind: str, operations: list[Operation]

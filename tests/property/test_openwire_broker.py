@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from artemis_openwire.engine.commands import MessageDispatch, RemoveInfo
 from artemis_openwire.engine.structures import ConnectionId
+from tests.examples import examples
 from tests.openwire_site import Client, Site, connected, number_of, queue, text_of
 
 ORDERS = queue("orders")
@@ -110,7 +111,7 @@ class Person:
         self._sent_in, self._acknowledged_in = set(), []
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(steps=STEPS)
 def test_nothing_is_lost_or_doubled(steps: list[tuple[str, int, int]]) -> None:
     """What waits in the end is what was sent and committed, without what was acknowledged and committed."""

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from artemis_openwire.engine.codec import write_frame
+from tests.examples import examples
 from tests.openwire_disorder import Disorder, damaged, pieces
 from tests.openwire_site import Client, Site, connected, queue
 
@@ -44,7 +45,7 @@ def exchange(steady: Client) -> list[str]:
 
 
 @given(seed=st.integers(0, 1 << 32), version=st.integers(1, 12), is_damaged=st.booleans())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_only_the_connection_itself_ends(seed: int, version: int, is_damaged: bool) -> None:
     """Nothing is raised; a client beside is served; what the client had open is given back."""
     site = Site()

@@ -54,6 +54,7 @@ from artemis_openwire.engine.structures import (
 from artemis_openwire.engine.values import write_map
 from artemis_py.errors import ProtocolError
 from artemis_py.wire.outbox import Outbox
+from tests.examples import examples
 from tests.openwire_harness import CONNECTION, CONSUMER, QUEUE, Conversation, frames, message_ack, wire_format
 
 LIMITS = ConnectionLimits(login_frame_size=800, command_size=900, max_frame_size=1500, login_buffer_size=3000)
@@ -102,7 +103,7 @@ def versioned(draw: st.DrawFn, of: type[Structure]) -> tuple[int, Any]:
 
 
 @given(versioned(Structure))
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_structures_round_trip(case: tuple[int, Structure]) -> None:
     """Every type, every version."""
     version, structure = case
@@ -111,7 +112,7 @@ def test_structures_round_trip(case: tuple[int, Structure]) -> None:
 
 
 @given(versioned(Structure), st.integers(0, 400), st.binary(min_size=1, max_size=4))
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_damaged_structures_raise_nothing_else(case: tuple[int, Structure], at: int, damage: bytes) -> None:
     """Overwritten anywhere; also cut off there."""
     version, structure = case
@@ -380,7 +381,7 @@ def replay(pieces: Sequence[bytes], shares: Sequence[int] = ()) -> tuple[list[tu
 
 
 @given(streams() | damaged(), st.lists(st.integers(0, 3000), max_size=12))
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_fragmentation_changes_nothing(stream: tuple[int, bytes], at: list[int]) -> None:
     """Same calls, same octets, same end; and nothing is raised."""
     _, data = stream

@@ -36,6 +36,7 @@ from artemis_py.core.messages.builtin_format import plain_message
 from artemis_py.core.messages.message import Message
 from artemis_py.core.names.syntax import WildcardSyntax
 from artemis_py.errors import ProtocolError
+from tests.examples import examples
 from tests.openwire_messages import RUN, arrived, delivered, properties
 from tests.property.test_amqp_codec import messages as amqp_messages
 
@@ -119,14 +120,14 @@ FIELDS = ("correlation_id", "type", "group_id", "group_sequence", "timestamp", "
 
 
 @given(sent())
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_untouched(message: Message) -> None:
     """A client of the same version gets the octets of the producer."""
     assert delivery_of(message, RUN) == (message.annotations, message.data)
 
 
 @given(sent())
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_view_keeps_what_both_have(message: Message) -> None:
     """A message that was written again in between differs in its id, and in what is documented."""
     before = read_frame(message.data, message.annotations[0])
@@ -147,7 +148,7 @@ def test_view_keeps_what_both_have(message: Message) -> None:
 
 
 @given(sent())
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_numbers_keep_their_width(message: Message) -> None:
     """As far as the view itself is passed on: a long may become as narrow as it is."""
     copy = Message(AMQP_FORMAT, message.address, b"")
@@ -161,7 +162,7 @@ def test_numbers_keep_their_width(message: Message) -> None:
 
 
 @given(sent())
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_selectors_find_each_property(message: Message) -> None:
     """The search in the octets agrees with the decoded map."""
     decoded = read_map(read_frame(message.data, message.annotations[0]).marshalled_properties)  # type: ignore[attr-defined]
@@ -172,7 +173,7 @@ def test_selectors_find_each_property(message: Message) -> None:
 
 
 @given(sent())
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_clients_of_amqp_can_read_it(message: Message) -> None:
     """Proton decodes all of it."""
     annotations, bare = encoded(message)
@@ -185,7 +186,7 @@ def test_clients_of_amqp_can_read_it(message: Message) -> None:
 
 
 @given(sent())
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_clients_of_mqtt_can_read_it(message: Message) -> None:
     """Its properties are valid, and octets stay octets."""
     annotations, payload = converted(message, SYNTAX)
@@ -199,7 +200,7 @@ def test_clients_of_mqtt_can_read_it(message: Message) -> None:
 
 
 @given(amqp_messages)
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_every_message_of_amqp_is_one_of_openwire(message: proton.Message) -> None:
     """For clients of every version."""
     sections = split_sections(bytes(message.encode()))
@@ -221,7 +222,7 @@ def test_every_message_of_amqp_is_one_of_openwire(message: proton.Message) -> No
 
 
 @given(st.data())
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_damage_is_refused(data: st.DataObject) -> None:
     """Octets that were overwritten, in whatever field: nothing but a ProtocolError, and selectors find nothing."""
     message = data.draw(sent())
@@ -242,7 +243,7 @@ def test_damage_is_refused(data: st.DataObject) -> None:
 
 
 @given(sent(), st.binary(max_size=30))
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_damaged_content_is_refused(message: Message, content: bytes) -> None:
     """Any octets in the place of properties and body."""
     odd = arrived(ActiveMQMapMessage, content=content, marshalled_properties=content)
@@ -258,7 +259,7 @@ def test_damaged_content_is_refused(message: Message, content: bytes) -> None:
 
 @pytest.mark.parametrize("version", range(1, 13))
 @given(st.data())
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 def test_dead_letters_keep_the_rest(version: int, data: st.DataObject) -> None:
     """What the broker adds changes nothing else."""
     message = data.draw(sent())

@@ -22,6 +22,7 @@ from artemis_py.core.selectors.filter import parse_filter
 from artemis_py.core.settings.address_settings import AddressSettings
 from artemis_py.store.scratch import ScratchStore
 from tests.core_harness import Recorder, attach, browse_all, make_domain, make_queue, pass_time, settle_down
+from tests.examples import examples
 from tests.unit.store.world import SMALL_MAP_BYTES, World
 
 COLOURS: Final = ("red", "green")
@@ -272,7 +273,7 @@ def check_accounts(side: Side) -> None:
 
 
 @pytest.mark.parametrize("spills", [False, True])
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(100), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(operations=st.lists(OPERATIONS, min_size=12, max_size=40))
 def test_a_paged_queue_behaves_as_one_in_memory(
     folder: Path, spills: bool, operations: list[tuple[object, ...]]
@@ -289,7 +290,7 @@ def test_a_paged_queue_behaves_as_one_in_memory(
         paged.end()
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(100), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(operations=st.lists(OPERATIONS.filter(lambda operation: operation[0] != "restart"), min_size=12, max_size=40))
 def test_a_queue_that_spills_behaves_as_one_in_memory(folder: Path, operations: list[tuple[object, ...]]) -> None:
     """Without a store as well."""

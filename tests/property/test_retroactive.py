@@ -28,6 +28,7 @@ from artemis_py.errors import AddressFull
 from artemis_py.store import schema
 from artemis_py.store.scratch import ScratchStore
 from tests.core_harness import Recorder, attach, browse_all, make_domain, make_services, make_session, settle_down
+from tests.examples import examples
 from tests.property.retroactive_histories import OPERATIONS, history
 from tests.property.retroactive_model import Model, ModelQueue, Sent, body_of, is_alive
 from tests.unit.store.world import SMALL_MAP_BYTES, World
@@ -454,7 +455,7 @@ def fresh(folder: Path) -> Path:
     return folder
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(100), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(operations=st.lists(OPERATIONS, min_size=8, max_size=30))
 def test_a_new_queue_begins_with_the_history_in_memory(folder: Path, operations: list[tuple[object, ...]]) -> None:
     """Without a store, and with messages in scratch files."""
@@ -465,7 +466,7 @@ def test_a_new_queue_begins_with_the_history_in_memory(folder: Path, operations:
         pair.close()
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(operations=st.lists(OPERATIONS, min_size=8, max_size=30))
 def test_a_new_queue_begins_with_the_history_on_disk(folder: Path, operations: list[tuple[object, ...]]) -> None:
     """Whatever is committed, crashes and comes back, each queue has each message once."""

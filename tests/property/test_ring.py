@@ -23,6 +23,7 @@ from artemis_py.core.settings.address_settings import AddressSettings
 from artemis_py.core.settings.queue_settings import RingEviction
 from artemis_py.store.scratch import ScratchStore
 from tests.core_harness import Recorder, attach, browse_all, make_domain, make_queue, pass_time, settle_down
+from tests.examples import examples
 from tests.unit.store.world import SMALL_MAP_BYTES, World
 
 MAX_ATTEMPTS: Final = 3
@@ -408,7 +409,7 @@ KINDS: Final = ("memory", "spilled", "paged", "paged, spilled")
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(100), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(operations=st.lists(OPERATIONS, min_size=8, max_size=40))
 def test_a_ring_is_a_list_that_is_cut_to_size(folder: Path, kind: str, operations: list[Operation]) -> None:
     """Contents, order and counts after each step."""

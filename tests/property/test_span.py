@@ -15,6 +15,7 @@ from artemis_py.core.queues.cursors.range_reader import RangeReader, first_seque
 from artemis_py.core.queues.reference import Reference
 from artemis_py.core.settings.address_settings import AddressSettings
 from tests.core_harness import Recorder, attach, browse_all, make_session, settle_down
+from tests.examples import examples
 from tests.property.test_paging import OPERATIONS, PagedSide, PlainSide, Side, SpilledSide, compare, folder
 from tests.unit.store.world import World
 
@@ -107,7 +108,7 @@ class NumberedInScratch(Numbered, SpilledSide):
 
 
 @pytest.mark.parametrize("spills", [False, True])
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(100), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(operations=st.lists(OPERATIONS | RANGES | BELOW | RANGES, max_size=25))
 def test_numbers_mean_the_same_in_memory_and_on_disk(
     folder: Path, spills: bool, operations: list[tuple[object, ...]]
@@ -123,7 +124,7 @@ def test_numbers_mean_the_same_in_memory_and_on_disk(
         paged.end()
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(100), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(operations=st.lists(OPERATIONS.filter(lambda one: one[0] != "restart") | RANGES | BELOW, max_size=25))
 def test_numbers_mean_the_same_in_scratch_files(folder: Path, operations: list[tuple[object, ...]]) -> None:
     spilled = NumberedInScratch(folder)
@@ -144,7 +145,7 @@ STEPS: Final = st.one_of(
 )
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=st.lists(STEPS, max_size=25), is_noted_late=st.booleans())
 def test_a_time_is_found_wherever_its_messages_are(
     folder: Path, steps: list[tuple[Any, ...]], is_noted_late: bool
