@@ -1,9 +1,10 @@
 """References that a batch stores, in the order in which they were put.
 
-Each reference knows its place among them, so adding, finding and removing one needs no hash: the references of some
-thousand messages that are under way would find neither the table of a dict nor each other in the processor's caches.
-A reference is put once in its life, so one place is enough: that in the batch that has it last, for a merged batch is
-used no more.
+Each reference knows its place in the list, so adding, finding and removing one needs no hash. With some thousand
+messages under way, the table of a dict would not stay in the processor's caches.
+
+A reference is put only once, and a batch that was merged into another is not used any more. So a reference needs to
+know one place only, the one in the batch that it was merged into last.
 """
 
 from typing import Final
@@ -23,7 +24,7 @@ class Puts:
     def __init__(self) -> None:
         self._places: list[Reference | None] = []
         self._handles: dict[Reference, int] = {}
-        """Handles of references with a last-value key: those lose their own when a newer message replaces them."""
+        """Handles of references with a last-value key, whose own handle is reset when a newer message replaces them."""
         self.count: int = 0
         """Number of references."""
 

@@ -29,8 +29,8 @@ SCAN_BUDGET: Final = 2000
 class Ring:
     """Consumers of one priority with credit, which take turns.
 
-    One that has used up its credit is removed when its turn comes. A list and the place of the next consumer in it,
-    because the turn goes on with each message, and compiled, a deque does nothing but by the name of its methods.
+    One that has used up its credit is removed when its turn comes. A list and an index are used instead of a deque:
+    the turn changes with each message, and compiled code can only call the methods of a deque by name, which is slow.
     """
 
     __slots__ = ("_consumers", "_next", "count", "priority")
@@ -101,7 +101,7 @@ class Dispatch(Dispatchable):
         self._dispatcher: Dispatcher = dispatcher
         self.gate: Gate = Gate(queue)
         self.rings: list[Ring] = []
-        """Those of all priorities that consumers have, the highest first."""
+        """One ring for each priority that a consumer has, the highest first."""
         self.apart: list[Consumer] = []
         """Consumers outside the rings (`Cursor.is_apart`)."""
         self.cursor_count: int = 0

@@ -56,7 +56,7 @@ class Unsettled:
         self._listed: int = 0
         """Deliveries in the list."""
         self._long: dict[int, Sent] = {}
-        """Those that were unsettled for long, the oldest first."""
+        """Deliveries that have been unsettled for long, the oldest first."""
 
     def __len__(self) -> int:
         """Return how many there are."""
