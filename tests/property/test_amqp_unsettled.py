@@ -59,6 +59,9 @@ class Model:
         assert len(self.tested) == len(self.dict)
         assert self.tested.all() == list(self.dict.values())
         assert not any(sent.is_settled for sent in self.dict.values())
+        # A disposition of a wide range looks at each place, however few deliveries there are.
+        places = len(self.tested._places) - self.tested._begin
+        assert places <= 4 * self.tested._listed + MOST_EMPTY
 
 
 @pytest.mark.parametrize("first", [0, MASK - 2000])

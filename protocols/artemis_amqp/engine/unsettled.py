@@ -12,8 +12,8 @@ from artemis_amqp.engine.link import MASK
 if TYPE_CHECKING:
     from artemis_amqp.engine.sender import SenderLink
 
-MOST_EMPTY: Final = 1024
-"""Places of the list that may be empty, however few deliveries it has."""
+MOST_EMPTY: Final = 64
+"""Places of the list that may be empty, however few deliveries it has. A disposition of a wide range looks at each."""
 
 MOST_PLACES: Final = 4
 """Places for each delivery beside those; with more, the older half of the list moves to the dict."""
@@ -100,6 +100,8 @@ class Unsettled:
             self._begin = begin
             if begin >= MOST_EMPTY and begin * 2 >= end:
                 self._cut(begin)
+        if len(self._places) - self._begin > MOST_PLACES * self._listed + MOST_EMPTY:
+            self._shorten()
 
     def between(self, first: int, last: int) -> list[Sent]:
         """Return the deliveries of a range of ids, those in the dict first.
@@ -156,10 +158,11 @@ class Unsettled:
         self._begin = 0
 
     def _shorten(self) -> None:
-        """Move the deliveries in the older half of the list to the dict."""
-        half = (self._begin + len(self._places)) // 2
-        self._move(half)
-        self._cut(half)
+        """Move the deliveries in the older half of the list to the dict, until it has few empty places."""
+        while len(self._places) - self._begin > MOST_PLACES * self._listed + MOST_EMPTY:
+            half = (self._begin + len(self._places)) // 2
+            self._move(half)
+            self._cut(half)
 
     def _move(self, stop: int) -> None:
         """Move the deliveries before a place to the dict."""
