@@ -10,7 +10,7 @@ from artemis_py.core.queues.dispatch import Ring
 from tests.core_harness import attach, make_domain, make_queue
 
 STEPS = st.lists(
-    st.tuples(st.sampled_from(["append", "turn", "leave", "remove", "prefer", "arrange"]), st.integers(0, 7)),
+    st.tuples(st.sampled_from(["append", "turn", "leave", "remove", "prefer", "arrange", "use"]), st.integers(0, 7)),
     max_size=40,
 )
 
@@ -49,6 +49,13 @@ def test_it_is_a_deque_that_rotates(steps: list[tuple[str, int]]) -> None:
         elif name == "arrange":
             ring.arrange(everybody[:number])
             model = deque(everybody[:number])
+        elif name == "use" and model:
+            # What consumers with a credit of one do: the places they leave are given up some time later.
+            for _ in range(20 * number):
+                first = ring.first()
+                ring.leave()
+                ring.append(first)
+                model.rotate(-1)
         assert ring.count == len(model)
         order = []
         for _ in range(ring.count):
