@@ -155,3 +155,46 @@ async def test_a_broker_that_leaves_the_group_is_no_hint_any_more() -> None:
             await heard.until()
     finally:
         await network.async_close()
+
+
+async def test_another_address_of_this_machine_is_noticed(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its network is used from then on; when the named one has gone, it is waited for."""
+    need_multicast()
+    own, begun, updates = ["there"], asyncio.Event(), asyncio.Queue[object]()
+
+    async def update(network: object) -> None:
+        updates.put_nowait(network)
+
+    def check(_: str) -> None:
+        begun.set()
+        if "gone" in own:
+            raise OSError("no such address")
+
+    module = "artemis_py.cluster.finders.zeroconf"
+    monkeypatch.setattr(f"{module}._own_addresses", lambda: frozenset(own))
+    monkeypatch.setattr(f"{module}._check_address", check)
+    monkeypatch.setattr("zeroconf.asyncio.AsyncZeroconf.async_update_interfaces", update)
+    config = DiscoveryConfig(name="g", zeroconf_group=GROUP, zeroconf_interface=LOOPBACK, refresh_timeout_ms=20)
+    heard = Heard()
+    running = ZeroconfFinder(config, heard.told)
+    running.start()
+    async with asyncio.timeout(TIMEOUT_S):
+        await begun.wait()
+        await asyncio.sleep(0.2)  # rounds in which nothing has changed
+        own.append("later")
+        await updates.get()
+    async with finder("b", B):
+        await heard.until(B)
+    assert updates.empty()
+
+    own.append("gone")
+    async with asyncio.timeout(TIMEOUT_S):
+        while "brokers are not found" not in caplog.text:
+            await asyncio.sleep(0.01)
+    own.remove("gone")
+    async with finder("b", B):
+        await heard.until(B)
+    running.stop()
+    await running.wait_stopped()

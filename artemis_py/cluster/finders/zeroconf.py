@@ -78,13 +78,17 @@ class ZeroconfFinder(Finder):
             await asyncio.sleep(self._config.refresh_timeout_ms / 1000)
 
     async def _listen(self) -> None:
-        """Announce and listen, until cancelled. Raises OSError, or an error of the package, without such a network."""
+        """Announce and listen, until cancelled, also on networks that come later: a broker may start before they do.
+
+        Raises OSError, or an error of the package, without such a network.
+        """
         from zeroconf import InterfaceChoice
         from zeroconf.asyncio import AsyncServiceBrowser, AsyncZeroconf
 
         interface = self._config.zeroconf_interface
         if interface is not None:
             _check_address(interface)
+        known = _own_addresses()
         network = AsyncZeroconf(interfaces=InterfaceChoice.All if interface is None else [interface])
         try:
             browser = AsyncServiceBrowser(network.zeroconf, [SERVICE], handlers=[self._heard])
@@ -92,7 +96,18 @@ class ZeroconfFinder(Finder):
                 if self._announcement is not None:
                     await self._announce(network, self._announcement)
                 self._has_failed = False
-                await asyncio.get_running_loop().create_future()
+                while True:
+                    await asyncio.sleep(self._config.refresh_timeout_ms / 1000)
+                    addresses = _own_addresses()
+                    if addresses == known:
+                        continue
+                    if interface is not None:
+                        _check_address(interface)
+                    known = addresses
+                    await network.async_update_interfaces()
+                    # A browser asks when it begins: brokers of the new network have announced themselves long ago.
+                    await browser.async_cancel()
+                    browser = AsyncServiceBrowser(network.zeroconf, [SERVICE], handlers=[self._heard])
             finally:
                 await browser.async_cancel()
         finally:
@@ -166,6 +181,14 @@ class ZeroconfFinder(Finder):
         template = "brokers found on the local network: group=%s count=%d"
         LOGGER.info(template, self._config.name, len(endpoints))
         self._told(endpoints)
+
+
+def _own_addresses() -> frozenset[str]:
+    """Return the addresses of this machine, IPv4 and IPv6."""
+    from ifaddr import get_adapters
+
+    addresses = (address.ip for adapter in get_adapters() for address in adapter.ips)
+    return frozenset(address if isinstance(address, str) else address[0] for address in addresses)
 
 
 def _check_address(address: str) -> None:
