@@ -162,18 +162,22 @@ async def test_another_address_of_this_machine_is_noticed(
 ) -> None:
     """Its network is used from then on; when the named one has gone, it is waited for."""
     need_multicast()
-    own, begun, updates = ["there"], asyncio.Event(), asyncio.Queue[object]()
+    own, looks, updates, missed = ["there"], asyncio.Queue[int](), asyncio.Queue[object](), asyncio.Event()
+
+    def addresses() -> frozenset[str]:
+        looks.put_nowait(len(own))
+        return frozenset(own)
 
     async def update(network: object) -> None:
         updates.put_nowait(network)
 
     def check(_: str) -> None:
-        begun.set()
         if "gone" in own:
+            missed.set()
             raise OSError("no such address")
 
     module = "artemis_py.cluster.finders.zeroconf"
-    monkeypatch.setattr(f"{module}._own_addresses", lambda: frozenset(own))
+    monkeypatch.setattr(f"{module}._own_addresses", addresses)
     monkeypatch.setattr(f"{module}._check_address", check)
     monkeypatch.setattr("zeroconf.asyncio.AsyncZeroconf.async_update_interfaces", update)
     config = DiscoveryConfig(name="g", zeroconf_group=GROUP, zeroconf_interface=LOOPBACK, refresh_timeout_ms=20)
@@ -181,8 +185,8 @@ async def test_another_address_of_this_machine_is_noticed(
     running = ZeroconfFinder(config, heard.told)
     running.start()
     async with asyncio.timeout(TIMEOUT_S):
-        await begun.wait()
-        await asyncio.sleep(0.2)  # rounds in which nothing has changed
+        for _ in range(5):  # rounds in which nothing has changed
+            await looks.get()
         own.append("later")
         await updates.get()
     async with finder("b", B):
@@ -191,10 +195,10 @@ async def test_another_address_of_this_machine_is_noticed(
 
     own.append("gone")
     async with asyncio.timeout(TIMEOUT_S):
-        while "brokers are not found" not in caplog.text:
-            await asyncio.sleep(0.01)
+        await missed.wait()
     own.remove("gone")
     async with finder("b", B):
         await heard.until(B)
     running.stop()
     await running.wait_stopped()
+    assert "brokers are not found on the local network: group=g reason=no such address" in caplog.text
