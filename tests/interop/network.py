@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-HOLD: Final = ("unshare", "--net", "sh", "-c", "ip link set lo up && echo there && exec cat")
+HOLD: Final = ("unshare", "--net", "sh", "-c", "echo there && exec cat")
 """Keeps a namespace until its input ends."""
 TOOLS: Final = ("unshare", "nsenter", "ip")
 
@@ -24,7 +24,7 @@ def need_namespaces() -> None:
 
 
 class Machine:
-    """A network namespace, with the loopback interface only."""
+    """A network namespace, in which not even the loopback interface is up."""
 
     def __init__(self, holder: "subprocess.Popen[str]") -> None:
         self._holder: Final = holder
@@ -42,7 +42,8 @@ class Machine:
         self.run("ip", "link", "add", "cable", "type", "veth", "peer", "name", "cable", "netns", str(other._holder.pid))
         for machine, own in ((self, address), (other, other_address)):
             machine.run("ip", "address", "add", own, "dev", "cable")
-            machine.run("ip", "link", "set", "cable", "up")
+            for interface in ("lo", "cable"):
+                machine.run("ip", "link", "set", interface, "up")
 
 
 @contextmanager

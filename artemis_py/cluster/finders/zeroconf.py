@@ -89,7 +89,10 @@ class ZeroconfFinder(Finder):
         if interface is not None:
             _check_address(interface)
         known = _own_addresses()
-        network = AsyncZeroconf(interfaces=InterfaceChoice.All if interface is None else [interface])
+        try:
+            network = AsyncZeroconf(interfaces=InterfaceChoice.All if interface is None else [interface])
+        except RuntimeError as error:  # what the package raises on a machine without an address
+            raise OSError(str(error)) from error
         try:
             browser = AsyncServiceBrowser(network.zeroconf, [SERVICE], handlers=[self._heard])
             try:
