@@ -22,19 +22,12 @@ from artemis_py.core.sessions.producer import Producer
 from artemis_py.core.sessions.session import Session
 from artemis_py.errors import InvalidRequest, ProtocolError, Refusal
 from artemis_py.logs import LogBrake, named_logger
-from artemis_py.management.acceptor_control import AcceptorControl
-from artemis_py.management.address_control import AddressControl
 from artemis_py.management.audit import record
-from artemis_py.management.broker_control import BrokerControl
-from artemis_py.management.cluster_control import find_cluster
-from artemis_py.management.control import Control, parse_json, proposal
-from artemis_py.management.divert_control import DivertControl, find_divert
-from artemis_py.management.exchange_control import ExchangeControl, find_exchange
+from artemis_py.management.control import parse_json
 from artemis_py.management.facts import BrokerFacts
-from artemis_py.management.queue_control import QueueControl
-from artemis_py.management.reader_control import READER, ReaderControl
-from artemis_py.management.virtual_host_control import VirtualHostControl, find_host
-from artemis_py.management.writer_control import WRITER, WriterControl
+from artemis_py.management.reader_control import READER
+from artemis_py.management.resources import Resources
+from artemis_py.management.writer_control import WRITER
 
 BRAKE: Final = LogBrake(named_logger(__name__))
 
@@ -62,10 +55,9 @@ class ManagementEndpoint:
 
     def __init__(self, services: Services, facts: BrokerFacts, hosts: VirtualHosts | None = None) -> None:
         """Create it for one domain; `hosts` only for the default one, where the others are administered."""
-        self._hosts: Final = hosts
-        self._services: Final = services
+        self._endpoints: Final = services.sessions.endpoints
         self._domain: Final = services.sessions.domain
-        self._facts: Final = facts
+        self._resources: Final = Resources(services, facts, hosts)
 
     def receive(self, message: Message, session: Session) -> None:
         """Perform one request and reply when all of it is done; without a reply-to, no reply is sent.
@@ -129,7 +121,7 @@ class ManagementEndpoint:
         if address is not None and address.temporary:
             temporary = address
             return lambda view: _send_to(self._domain, temporary, view)
-        if parse_fqqn(name)[0] in self._services.sessions.endpoints:
+        if parse_fqqn(name)[0] in self._endpoints:
             raise InvalidRequest("the reply to a management request cannot be a request")
         producer = session.producer(name)
         return lambda view: _send_by(producer, view)
@@ -138,7 +130,7 @@ class ManagementEndpoint:
         resource = _text(request, RESOURCE)
         if resource is None:
             raise InvalidRequest(f"a management request needs the application property {RESOURCE}")
-        control = self._control(resource, session)
+        control = self._resources.find(resource, session)
         operation, attribute = _text(request, OPERATION), _text(request, ATTRIBUTE)
         if (operation is None) == (attribute is None):
             raise InvalidRequest(f"a management request needs {OPERATION} or {ATTRIBUTE}, and not both")
@@ -146,37 +138,6 @@ class ManagementEndpoint:
             return control.read(attribute)
         assert operation is not None
         return control.invoke(operation, _parameters(request.body))
-
-    def _control(self, resource: str, session: Session) -> Control:
-        kind, _, name = resource.partition(".")
-        broker = BrokerControl(self._services, self._facts, session, self._hosts)
-        if resource == "broker":
-            return broker
-        if resource == READER:
-            return ReaderControl(self._domain, self._facts, self._services.leases, session)
-        if resource == WRITER:
-            return WriterControl(self._services.staging, session)
-        if kind == "address" and name:
-            return AddressControl(broker.find_address(name), session)
-        if kind == "queue" and name:
-            return QueueControl(broker.find_queue(name), session)
-        if kind == "divert" and name:
-            return DivertControl(find_divert(broker, name), self._domain.options.internal_naming_prefix)
-        if kind == "exchange" and name:
-            return ExchangeControl(find_exchange(broker, name))
-        if kind == "virtualhost" and name:
-            return VirtualHostControl(find_host(broker, name))
-        if kind == "acceptor" and name:
-            acceptors = {acceptor.name: acceptor for acceptor in self._facts.acceptors()}
-            if name not in acceptors:
-                raise InvalidRequest(f"acceptor {name!r} does not exist{proposal(name, acceptors)}")
-            return AcceptorControl(acceptors[name])
-        if kind == "cluster-connection" and name:
-            return find_cluster(broker, name)
-        raise InvalidRequest(
-            f"resource {resource[:200]!r} is unknown; it is broker, reader, writer, address.<name>, queue.<name>, "
-            "divert.<name>, exchange.<name>, virtualhost.<name>, acceptor.<name> or cluster-connection.<name>"
-        )
 
 
 def _send_failure(send: Callable[[MessageView], None], reply: MessageView, reason: str) -> None:
