@@ -50,7 +50,7 @@ def read_acceptor(name: str, written: Written, folder: Path, report: Report) -> 
     endpoint = endpoint_of(text, written.place, report, _EXAMPLE)
     parameters = parameters_of(text.partition("?")[2], written.place, report)
     values = take(ACCEPTOR_OPTIONS, parameters, written.place, report)
-    tls = _tls(take(TLS_OPTIONS, parameters, written.place, report), folder, written.place, report)
+    tls = tls_of(take(TLS_OPTIONS, parameters, written.place, report), folder, written.place, report)
     if endpoint is None:
         return None
     if "sasl_mechanisms" in values:
@@ -82,7 +82,8 @@ def _mechanisms(names: Sequence[str], place: Place, report: Report) -> tuple[str
     return offered
 
 
-def _tls(values: dict[str, Any], folder: Path, place: Place, report: Report) -> TlsConfig | None:
+def tls_of(values: dict[str, Any], folder: Path, place: Place, report: Report) -> TlsConfig | None:
+    """Return what TLS parameters say, by their attributes; None without sslEnabled."""
     written = TlsParameters(**values)
     if not written.ssl_enabled:
         return None

@@ -17,6 +17,7 @@ from artemis_py.core.settings.queue_config import AddressConfig
 from artemis_py.core.settings.router_config import RouterConfig
 from artemis_py.core.settings.virtual_host_config import VirtualHostConfig
 from artemis_py.errors import Problem
+from artemis_py.management.http.config import WebConfig
 from artemis_py.security.authenticator import AnonymousAccess
 from artemis_py.transport.config import AcceptorConfig, ConnectorConfig
 
@@ -218,6 +219,8 @@ class BrokerConfig:
     security_settings: Mapping[str, Mapping[Permission, frozenset[str]]] = Factory(dict)
     """Roles that have each permission, by match, with role mappings applied. No role has a missing permission."""
     login: LoginConfig = LoginConfig()
+    web: WebConfig | None = None
+    """Where and what the broker answers over HTTP; None: nothing."""
     home: Path = Path()
     """Folder of the instance."""
     warnings: tuple[Problem, ...] = ()

@@ -33,6 +33,7 @@ from artemis_py.config.values import split_names, suggest
 from artemis_py.config.variables import Overrides, Written, substitute
 from artemis_py.config.verdicts import PERMISSIONS
 from artemis_py.config.virtual_hosts import check_acceptor_hosts, read_virtual_hosts
+from artemis_py.config.web import read_web
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.names.syntax import MatchHierarchy, WildcardSyntax
 from artemis_py.core.runtime.access import Permission
@@ -155,6 +156,7 @@ class _Reader:
             routers=read_routers(self._core, self._elements, mesh),
             cluster_login=mesh.login,
             login=self._login(),
+            web=read_web(self._root, self._elements, self._overrides, self._folder),
             home=_home(self._folder),
             **contents,
             **values,

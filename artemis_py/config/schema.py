@@ -23,6 +23,7 @@ SCHEMA_FILES: Final = (
     "artemis-py-login.xsd",
     "artemis-py-exchanges.xsd",
     "artemis-py-virtual-hosts.xsd",
+    "artemis-py-web.xsd",
 )
 
 _XSD: Final = "{http://www.w3.org/2001/XMLSchema}"

@@ -1,8 +1,8 @@
 """Values from outside the file: `${name:default}` in it, and environment variables that replace elements.
 
 `ARTEMIS_PY_CORE_GLOBAL_MAX_SIZE=1G` replaces the element global-max-size of core, `ARTEMIS_PY_LOGIN_…` one of login,
-and `ARTEMIS_PY_ACCEPTOR_AMQP=tcp://…` the URL of the acceptor called amqp. A variable that replaces nothing is a
-mistake, because its author believes that it has an effect.
+`ARTEMIS_PY_WEB_…` one of web, and `ARTEMIS_PY_ACCEPTOR_AMQP=tcp://…` the URL of the acceptor called amqp. A variable
+that replaces nothing is a mistake, because its author believes that it has an effect.
 """
 
 import re
@@ -18,6 +18,7 @@ _REFERENCE: Final = re.compile(r"\$\{([^${}:]+)(?::([^${}]*))?\}")
 _PREFIXES: Final = {
     "core": "ARTEMIS_PY_CORE_",
     "login": "ARTEMIS_PY_LOGIN_",
+    "web": "ARTEMIS_PY_WEB_",
     "acceptor": "ARTEMIS_PY_ACCEPTOR_",
 }
 

@@ -52,7 +52,9 @@ class ChangeOption(Change):
 
     @property
     def element(self) -> str:
-        return f"{'login' if self.owner is LoginConfig else 'core'}/{self.name}"
+        if self.owner is LoginConfig:
+            return f"login/{self.name}"
+        return self.name if self.attribute == "web" else f"core/{self.name}"
 
     @property
     def consequence(self) -> str:

@@ -62,6 +62,13 @@ class Lifecycle:
         # A stop during a start waits for the start, and a second stop waits for the first one.
         self._lock: Final = asyncio.Lock()
 
+    @property
+    def obstacle(self) -> str | None:
+        """Why the broker serves nobody, in words; None while all parts run."""
+        if self.state >= State.DRAINING:
+            return "the broker is stopping"
+        return None if self._started == len(self._parts) else "the broker is starting"
+
     def add(self, *parts: Part) -> None:
         """Append parts; the state of each must not be earlier than that of the part before it."""
         for part in parts:

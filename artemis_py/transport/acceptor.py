@@ -78,7 +78,7 @@ class Acceptor:
             await self._server.start_serving()
         except OSError as error:
             await self.stop()
-            text = f"cannot listen on {config.host}:{config.port}: {error.strerror or error}; {_advice(error)}"
+            text = f"cannot listen on {config.host}:{config.port}: {error.strerror or error}; {advice(error)}"
             raise ConfigError([Problem(config.file, config.line, f"acceptor {config.name}", text)]) from error
         LOGGER.info(
             "listening: acceptor=%s address=%s:%d protocols=%s", config.name, config.host, self.port, self.protocols
@@ -131,8 +131,8 @@ def accept(acceptor: AcceptorContext, tls: ssl.SSLContext | None) -> asyncio.Pro
     return driver if tls is None else TlsLayer(driver, tls)
 
 
-def _advice(error: OSError) -> str:
-    """Return what to do if an acceptor cannot listen."""
+def advice(error: OSError) -> str:
+    """Return what to do if a socket cannot listen."""
     if isinstance(error, socket.gaierror):
         return "write a name of this machine that resolves, or an address such as 127.0.0.1 or 0.0.0.0"
     match error.errno:
