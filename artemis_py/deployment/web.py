@@ -31,6 +31,7 @@ def web_server(
         from artemis_py.management.http.administration import Administration, Heartbeat
         from artemis_py.management.http.api import LONGEST_REQUEST_BYTES, Api
         from artemis_py.management.http.health import Health
+        from artemis_py.management.http.jolokia import Jolokia
         from artemis_py.management.http.pages import Pages
         from artemis_py.management.http.server import WebServer
     except ImportError as error:
@@ -54,6 +55,8 @@ def web_server(
         *Health(has_started, {"store": stores, "clients": admits}).routes(),
         *Api(access, administration).routes(),
     ]
+    if config.jolokia:
+        routes += Jolokia(access, administration).routes()
     if config.console:
         routes += Pages(access).routes()
     return WebServer(config.acceptor, routes, LONGEST_REQUEST_BYTES)

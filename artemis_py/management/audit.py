@@ -23,12 +23,17 @@ def record(
 ) -> None:
     """Log a request of management that has been carried out or refused, unless it only reads."""
     resource, operation = properties.get("_AMQ_ResourceName"), properties.get("_AMQ_OperationName")
-    if not isinstance(operation, str) or resource in _TRAFFIC or _READS.match(operation):
+    if not isinstance(operation, str) or resource in _TRAFFIC or only_reads(operation):
         return
     template = "administration: user=%s peer=%s resource=%s operation=%s parameters=%s " + (
         "result=%s" if succeeded else "refused=%s"
     )
     LOGGER.info(template, user, peer, _text(resource), _text(operation), _text(parameters or "[]"), _text(result))
+
+
+def only_reads(operation: str) -> bool:
+    """Tell from the name of an operation whether it changes nothing."""
+    return _READS.match(operation) is not None
 
 
 def _text(value: object) -> str:

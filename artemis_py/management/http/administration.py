@@ -37,6 +37,10 @@ MOST_WAITING: Final = 64
 """Requests that wait for that; further ones are refused."""
 
 
+Find = Callable[[str], Control]
+"""Returns the control of a resource. Raises Problem if there is none of this name."""
+
+
 class Heartbeat:
     """The turn of the loop as these requests need it: what is done to the core is done between two of its calls."""
 
@@ -61,28 +65,30 @@ class Administration:
         self._room: Final = asyncio.Semaphore(MOST_AT_A_TIME)
         self._waiting = 0
 
-    async def read(self, caller: Caller, host: str, resource: str, ask: Callable[[Control], object]) -> object:
-        """Return what `ask` returns for a resource of a virtual host (empty: the default one).
+    async def read(self, caller: Caller, host: str, ask: Callable[[Find], object]) -> object:
+        """Return what `ask` returns for resources of a virtual host (empty: the default one).
 
-        Raises Problem for a resource that does not exist, and Refusal.
+        `ask` finds them by name, such as `queue.orders`, which raises Problem if there is none. Raises Refusal.
         """
-        return await self._in_session(caller, host, lambda session, find: ask(find(resource)), is_change=False)
+        return await self._in_session(caller, host, ask, is_change=False)
 
     async def invoke(
         self, caller: Caller, host: str, resource: str, operation: str, parameters: Sequence[object]
     ) -> object:
-        """Carry out an operation, and return its result when what it did is durable. Raises as `read` does."""
+        """Carry out an operation, and return its result when what it did is durable.
+
+        Raises Problem for a resource that does not exist, and Refusal.
+        """
 
         def tell(succeeded: bool, result: object) -> None:
             named = {"_AMQ_ResourceName": resource, "_AMQ_OperationName": operation}
             text = json.dumps(parameters, ensure_ascii=False)
             record(named, caller.subject.name, caller.peer, text, succeeded, result)
 
-        def ask(session: Session, find: Callable[[str], Control]) -> object:
-            return find(resource).invoke(operation, parameters)
-
         try:
-            result = await self._in_session(caller, host, ask, is_change=True)
+            result = await self._in_session(
+                caller, host, lambda find: find(resource).invoke(operation, parameters), is_change=True
+            )
         except (Refusal, Problem) as refusal:
             tell(False, str(refusal))
             raise
@@ -93,7 +99,7 @@ class Administration:
         self,
         caller: Caller,
         host: str,
-        ask: Callable[[Session, Callable[[str], Control]], object],
+        ask: Callable[[Find], object],
         is_change: bool,
     ) -> object:
         if self._waiting >= MOST_WAITING:
@@ -112,7 +118,7 @@ class Administration:
         self,
         caller: Caller,
         host: str,
-        ask: Callable[[Session, Callable[[str], Control]], object],
+        ask: Callable[[Find], object],
         is_change: bool,
     ) -> object:
         facts = self._facts()
@@ -123,7 +129,7 @@ class Administration:
         try:
             session.check(Permission.MANAGE, domain.options.management_address)
             resources = self._resources(services, facts)
-            result = ask(session, lambda resource: _found(resources, resource, session))
+            result = ask(lambda resource: _found(resources, resource, session))
             self._heartbeat.plan()
             if isinstance(result, Generator):
                 result = await _end_of(result, domain, self._heartbeat)

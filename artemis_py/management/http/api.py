@@ -221,7 +221,8 @@ class Api:
     async def _read(
         self, request: web.Request, caller: Caller, resource: str, ask: Callable[[Control], object]
     ) -> object:
-        return await self._administration.read(caller, request.query.get("host", ""), resource, ask)
+        host = request.query.get("host", "")
+        return await self._administration.read(caller, host, lambda find: ask(find(resource)))
 
     async def _invoke(
         self, request: web.Request, caller: Caller, resource: str, operation: str, parameters: Sequence[object]

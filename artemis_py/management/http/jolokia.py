@@ -1,0 +1,252 @@
+"""Answers programs that read Artemis through Jolokia: scalers, probes, scripts (management reference, section 3.10).
+
+`read`, `exec`, `search` and `version` are there, by path and by body. Hawtio, the console that uses all of Jolokia,
+is not served: what it shows is in the API.
+"""
+
+import json
+import re
+import time
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from typing import Any, Final
+
+from aiohttp import web
+
+from artemis_py.errors import InvalidRequest, NotAuthorized, Refusal
+from artemis_py.management.audit import only_reads
+from artemis_py.management.broker_control import BrokerControl
+from artemis_py.management.control import Control, Kind, Operation, parse_json
+from artemis_py.management.http.access import Access, Caller, check_origin
+from artemis_py.management.http.administration import Administration, Find
+from artemis_py.management.http.object_names import is_pattern, matching, parse_name
+from artemis_py.management.http.problems import Problem
+
+PREFIX: Final = "/console/jolokia"
+
+MOST_REQUESTS: Final = 100
+"""Requests in one body."""
+
+PROTOCOL_VERSION: Final = "7.2"
+"""Version of Jolokia's protocol that the answers follow."""
+
+_SEPARATOR: Final = re.compile(r"((?:[^!/]|!.)*)(?:/|$)", re.DOTALL)
+
+Request = Mapping[str, Any]
+"""One request, as Jolokia has it in a body."""
+
+
+class _Failure(Exception):
+    """A request that has no value; the text begins with the name of a class of Java, as clients expect it."""
+
+    def __init__(self, status: HTTPStatus, kind: str, text: str) -> None:
+        super().__init__(text)
+        self.status: Final = status
+        self.kind: Final = kind
+
+
+class Jolokia:
+    """Answers requests of Jolokia's protocol."""
+
+    def __init__(self, access: Access, administration: Administration) -> None:
+        self._access: Final = access
+        self._administration: Final = administration
+
+    def routes(self) -> list[web.RouteDef]:
+        """Return what it answers."""
+        return [
+            web.get(PREFIX, self._by_path),
+            web.get(f"{PREFIX}/{{path:.*}}", self._by_path),
+            web.post(PREFIX, self._by_body),
+            web.post(f"{PREFIX}/", self._by_body),
+        ]
+
+    async def _by_path(self, request: web.Request) -> web.Response:
+        caller = await self._access.caller(request)
+        return _answer(await self._respond(caller, _of_path(request.match_info.get("path", "")), may_change=False))
+
+    async def _by_body(self, request: web.Request) -> web.Response:
+        caller = await self._access.caller(request)
+        try:
+            check_origin(request)
+            may_change = True
+        except Problem:
+            # A page of another site may ask, but it cannot read what we answer.
+            may_change = False
+        try:
+            text = (await request.read()).decode("utf-8")
+        except UnicodeDecodeError:
+            raise Problem(HTTPStatus.BAD_REQUEST, "invalid-request", "the body is not UTF-8") from None
+        body = parse_json(text, "the body")
+        if isinstance(body, dict):
+            return _answer(await self._respond(caller, body, may_change))
+        if not isinstance(body, list) or not all(isinstance(each, dict) for each in body):
+            raise InvalidRequest("the body must be a JSON object, or an array of objects")
+        if len(body) > MOST_REQUESTS:
+            raise InvalidRequest(f"{len(body)} requests are more than the {MOST_REQUESTS} of one body")
+        return _answer([await self._respond(caller, each, may_change) for each in body])
+
+    async def _respond(self, caller: Caller, request: Request, may_change: bool) -> dict[str, object]:
+        """Return the answer to one request; whatever is wrong is said in it."""
+        answer: dict[str, object] = {"request": request, "timestamp": int(time.time())}
+        try:
+            value = await self._value(caller, request, may_change)
+        except _Failure as failure:
+            return {**answer, "status": failure.status.value, **_error(failure.kind, str(failure))}
+        except NotAuthorized as refusal:
+            return {**answer, "status": 403, **_error("java.lang.SecurityException", str(refusal))}
+        except Refusal as refusal:
+            return {**answer, "status": 400, **_error("java.lang.IllegalArgumentException", str(refusal))}
+        return {**answer, "status": 200, "value": value}
+
+    async def _value(self, caller: Caller, request: Request, may_change: bool) -> object:
+        match request.get("type"):
+            case "version":
+                return await self._administration.read(caller, "", _version)
+            case "search":
+                return await self._administration.read(caller, "", lambda find: list(_found(find, _text(request))))
+            case "read":
+                return await self._administration.read(caller, "", lambda find: _read(find, request))
+            case "exec":
+                return await self._exec(caller, request, may_change)
+            case other:
+                raise InvalidRequest(f"type {other!r} is not one of read, exec, search, version")
+
+    async def _exec(self, caller: Caller, request: Request, may_change: bool) -> object:
+        operation = str(request.get("operation") or "").partition("(")[0]
+        arguments = request.get("arguments") or []
+        if not isinstance(arguments, list):
+            raise InvalidRequest("arguments must be a JSON array")
+        if not may_change and not only_reads(operation):
+            text = f"{operation} changes something: send it as a POST, from no other web site"
+            raise _Failure(HTTPStatus.FORBIDDEN, "java.lang.SecurityException", text)
+
+        values: list[object] = []
+
+        def look(find: Find) -> object:
+            resources = _found(find, _text(request))
+            if len(resources) != 1:
+                raise _missing(_text(request))
+            (resource,) = resources.values()
+            values[:] = _converted(find(resource), operation, arguments)
+            return resource
+
+        resource = str(await self._administration.read(caller, "", look))
+        return await self._administration.invoke(caller, "", resource, operation, values)
+
+
+def _of_path(path: str) -> Request:
+    """Return the request that a path is: parts between slashes, in which `!` takes the meaning of a character."""
+    parts = [re.sub(r"!(.)", r"\1", part) for part in _SEPARATOR.findall(path)[:-1]]
+    match parts:
+        case [] | [""] | ["version"]:
+            return {"type": "version"}
+        case ["search", name]:
+            return {"type": "search", "mbean": name}
+        case ["read", name]:
+            return {"type": "read", "mbean": name}
+        case ["read", name, attributes, *_]:
+            names = attributes.split(",")
+            return {"type": "read", "mbean": name, "attribute": names if len(names) > 1 else names[0]}
+        case ["exec", name, operation, *arguments]:
+            return {"type": "exec", "mbean": name, "operation": operation, "arguments": arguments}
+        case [kind, *_]:
+            return {"type": kind}
+    return {"type": ""}
+
+
+def _text(request: Request) -> str:
+    name = request.get("mbean")
+    if not isinstance(name, str):
+        raise InvalidRequest("mbean must be the name of an object")
+    return name
+
+
+def _version(find: Find) -> object:
+    return {
+        "protocol": PROTOCOL_VERSION,
+        "agent": find("broker").read("Version"),
+        "info": {"product": "artemis_py", "vendor": "artemis_py"},
+    }
+
+
+def _found(find: Find, name: str) -> dict[str, str]:
+    broker = find("broker")
+    assert isinstance(broker, BrokerControl)
+    return matching(parse_name(name), broker)
+
+
+def _missing(name: str) -> _Failure:
+    kind = "javax.management.InstanceNotFoundException"
+    return _Failure(HTTPStatus.NOT_FOUND, kind, f"there is no object {name[:400]}")
+
+
+def _read(find: Find, request: Request) -> object:
+    name = _text(request)
+    wanted = request.get("attribute")
+    found = _found(find, name)
+    if is_pattern(parse_name(name)):
+        names = wanted if isinstance(wanted, list) else None if wanted is None else [wanted]
+        return {each: _attributes(find(resource), names) for each, resource in found.items()}
+    if not found:
+        raise _missing(name)
+    control = find(next(iter(found.values())))
+    if isinstance(wanted, str):
+        return _attribute(control, wanted)
+    return _attributes(control, wanted)
+
+
+def _attributes(control: Control, wanted: object) -> dict[str, object]:
+    if wanted is None:
+        return {name: control.read(name) for name in control.attributes}
+    if not isinstance(wanted, list) or not all(isinstance(name, str) for name in wanted):
+        raise InvalidRequest("attribute must be a name, or an array of names")
+    return {name: _attribute(control, name) for name in wanted}
+
+
+def _attribute(control: Control, name: str) -> object:
+    try:
+        return control.read(name)
+    except InvalidRequest as refusal:
+        kind = "javax.management.AttributeNotFoundException"
+        raise _Failure(HTTPStatus.NOT_FOUND, kind, str(refusal)) from None
+
+
+def _converted(control: Control, operation: str, arguments: Sequence[object]) -> list[object]:
+    """Return arguments in the types of an operation: in a path, and from many scripts, all of them are text."""
+    for way in control.operations.get(operation, ()):
+        if way.accepts(arguments):
+            return list(arguments)
+    for way in control.operations.get(operation, ()):
+        values = _as_declared(way, arguments)
+        if values is not None:
+            return values
+    return list(arguments)
+
+
+def _as_declared(way: Operation, arguments: Sequence[object]) -> list[object] | None:
+    if len(way.parameters) != len(arguments):
+        return None
+    values: list[object] = []
+    for parameter, value in zip(way.parameters, arguments, strict=True):
+        if isinstance(value, str):
+            # Jolokia writes these two for null and for an empty text.
+            text = None if value == "[null]" else "" if value == '""' else value
+            if parameter.kind is Kind.NUMBER and text is not None and re.fullmatch(r"-?[0-9]{1,18}", text):
+                value = int(text)
+            elif parameter.kind is Kind.FLAG and text in ("true", "false"):
+                value = text == "true"
+            else:
+                value = text
+        if not parameter.accepts(value):
+            return None
+        values.append(value)
+    return values
+
+
+def _error(kind: str, text: str) -> dict[str, object]:
+    return {"error_type": kind, "error": f"{kind} : {text}"}
+
+
+def _answer(value: object) -> web.Response:
+    return web.Response(text=json.dumps(value, ensure_ascii=False), content_type="application/json")
