@@ -23,6 +23,7 @@ from artemis_py.core.settings.divert_config import DivertConfig
 from artemis_py.core.settings.queue_config import AddressConfig, QueueConfig
 from artemis_py.core.settings.queue_settings import QueueSettings
 from artemis_py.core.settings.router_config import CacheConfig, PoolConfig, RouterConfig
+from artemis_py.management.http.config import WebConfig
 from artemis_py.transport.config import AcceptorConfig, ConnectorConfig, ConnectorTls, TlsConfig
 
 REPOSITORY: Final = Path(__file__).resolve().parent.parent
@@ -47,6 +48,7 @@ OWNERS: Final = (
     ConnectorConfig,
     ConnectorTls,
     LoginConfig,
+    WebConfig,
     AmqpParameters,
     MqttParameters,
     MqttBrokerParameters,

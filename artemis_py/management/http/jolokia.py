@@ -32,6 +32,8 @@ PROTOCOL_VERSION: Final = "7.2"
 
 _SEPARATOR: Final = re.compile(r"((?:[^!/]|!.)*)(?:/|$)", re.DOTALL)
 
+_NUMBER: Final = re.compile(r"-?[0-9]{1,18}")
+
 Request = Mapping[str, Any]
 """One request, as Jolokia has it in a body."""
 
@@ -214,33 +216,31 @@ def _attribute(control: Control, name: str) -> object:
 
 def _converted(control: Control, operation: str, arguments: Sequence[object]) -> list[object]:
     """Return arguments in the types of an operation: in a path, and from many scripts, all of them are text."""
-    for way in control.operations.get(operation, ()):
-        if way.accepts(arguments):
-            return list(arguments)
-    for way in control.operations.get(operation, ()):
-        values = _as_declared(way, arguments)
-        if values is not None:
+    # Jolokia writes these two for null and for an empty text.
+    given = [None if each == "[null]" else "" if each == '""' else each for each in arguments]
+    ways = control.operations.get(operation, ())
+    for way in ways:
+        if way.accepts(given):
+            return given
+    for way in ways:
+        values = _as_declared(way, given)
+        if way.accepts(values):
             return values
-    return list(arguments)
+    return given
 
 
-def _as_declared(way: Operation, arguments: Sequence[object]) -> list[object] | None:
-    if len(way.parameters) != len(arguments):
-        return None
+def _as_declared(way: Operation, given: Sequence[object]) -> list[object]:
+    """Return texts as numbers and flags where an operation takes those."""
+    if len(given) != len(way.parameters):
+        return list(given)
     values: list[object] = []
-    for parameter, value in zip(way.parameters, arguments, strict=True):
-        if isinstance(value, str):
-            # Jolokia writes these two for null and for an empty text.
-            text = None if value == "[null]" else "" if value == '""' else value
-            if parameter.kind is Kind.NUMBER and text is not None and re.fullmatch(r"-?[0-9]{1,18}", text):
-                value = int(text)
-            elif parameter.kind is Kind.FLAG and text in ("true", "false"):
-                value = text == "true"
-            else:
-                value = text
-        if not parameter.accepts(value):
-            return None
-        values.append(value)
+    for value, parameter in zip(given, way.parameters, strict=True):
+        if parameter.kind is Kind.NUMBER and isinstance(value, str) and _NUMBER.fullmatch(value):
+            values.append(int(value))
+        elif parameter.kind is Kind.FLAG and value in ("true", "false"):
+            values.append(value == "true")
+        else:
+            values.append(value)
     return values
 
 

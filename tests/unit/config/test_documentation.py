@@ -26,6 +26,7 @@ from artemis_py.core.settings.divert_config import DIVERT_OPTIONS
 from artemis_py.core.settings.queue_config import QUEUE_OPTIONS
 from artemis_py.core.settings.queue_settings import Mutability, QueueAttribute
 from artemis_py.core.settings.router_config import CACHE_OPTIONS, POOL_OPTIONS, ROUTER_OPTIONS
+from artemis_py.management.http.config import WEB_OPTIONS
 from artemis_py.management.queue_attributes import ATTRIBUTES, COLUMNS, SHOWN
 from artemis_py.transport.config import ACCEPTOR_OPTIONS, CONNECTOR_OPTIONS, CONNECTOR_TLS_OPTIONS, TLS_OPTIONS
 from tests.unit.config.compatibility import COMPATIBILITY
@@ -117,6 +118,7 @@ CONFIGURATION: Final = {
     "argument": of_options(*ARGUMENT_OPTIONS),
     "address-setting": of_options(*ADDRESS_SETTINGS),
     "login": of_options(*LOGIN_OPTIONS),
+    "web": of_options(*WEB_OPTIONS),
     "connector": of_options(*CONNECTOR_OPTIONS, *CONNECTOR_TLS_OPTIONS),
     "cluster-connection": of_options(*CLUSTER_OPTIONS),
     "cluster-login": of_options(*LOGIN_ELEMENTS),
