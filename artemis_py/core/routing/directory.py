@@ -16,6 +16,7 @@ from artemis_py.core.queues.queue import Queue, queues_of
 from artemis_py.core.queues.storage import HostRecords, RecordStorage, Storage
 from artemis_py.core.routing.companion import Companion
 from artemis_py.core.routing.creations import Creations
+from artemis_py.core.routing.departed import Departed
 from artemis_py.core.routing.discards import DeadLetters, Discards
 from artemis_py.core.routing.duplicates import Duplicates
 from artemis_py.core.routing.names import check_address_name, check_name, check_queue_name
@@ -87,6 +88,7 @@ class Directory:
         self.reserved: set[str] = set()
         """Names that services have for addresses and queues of their own, which no client may use or change."""
         self.creations: Creations = Creations()
+        self.departed: Departed = Departed()
         self.duplicates: Duplicates = Duplicates(dispatcher.storage, options)
         self.discards: Discards = Discards(dispatcher, events)
         self.dead_letters: DeadLetters = DeadLetters(dispatcher, events)
@@ -163,6 +165,7 @@ class Directory:
             self.meter.work += ADDRESS_UNITS
             address.is_deleted = True
             self.duplicates.forget(address)
+            self.departed.address_removed(address)
             self.creations.remove(address.creator)
             # The router refers back to the address: without this cycle the address is freed at once, not by the garbage
             # collector, which would pause for all garbage together.
@@ -283,6 +286,7 @@ class Directory:
         self.creations.remove(queue.config.creator)
         self._remove(queue)
         queue.delete(reason)
+        self.departed.queue_removed(queue)
         self.events.emit(QueueRemoved(name, address.name, reason))
         self._tell_unbound(queue)
         for companion in self.companions:

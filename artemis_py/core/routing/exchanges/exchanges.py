@@ -232,6 +232,7 @@ class Exchanges(Companion):
         for other in list(exchange.alternate_for):
             self._lose_alternate(other)
         routing.duplicates.forget(exchange.address)
+        routing.departed.exchange_removed(exchange.address)
         routing.dispatcher.tables.vacate(EXCHANGE_BYTES + NAME_FACTOR * len(exchange.name))
         routing.meter.work += ADDRESS_UNITS
         self._kept.forget_exchange(exchange)
