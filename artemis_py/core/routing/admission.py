@@ -23,6 +23,10 @@ class Admission:
         self._dispatcher: Dispatcher = dispatcher
         self._account: MemoryAccount = dispatcher.account
         self._events: Events = events
+        self.dropped: int = 0
+        """Messages that were dropped because there was no room for them, and that is the policy."""
+        self.refused: int = 0
+        """Messages that were refused because there was no room for them."""
 
     def drops(self, message: Message, address: Address) -> bool:
         """Tell whether a message is dropped; called when the account of the address or the broker is full.
@@ -32,7 +36,13 @@ class Admission:
         failure = self._dispatcher.storage_failure
         if failure is not None and message.durable:
             raise StoreError(f"nothing can be stored any more: {failure}")
-        return self._is_dropped(address)
+        try:
+            is_dropped = self._is_dropped(address)
+        except AddressFull:
+            self.refused += 1
+            raise
+        self.dropped += is_dropped
+        return is_dropped
 
     def fate(self, address: Address) -> str | None:
         """Return what becomes of a message that arrives now, in words; None if it is taken. Nothing is reported."""

@@ -45,7 +45,7 @@ class Routing(Directory):
         host: int = 0,
     ) -> None:
         super().__init__(settings, dispatcher, options, events, entropy, host)
-        self._admission: Admission = Admission(dispatcher, events)
+        self.admission: Admission = Admission(dispatcher, events)
         self._numbers: Numbers = dispatcher.numbers
         self.forwarding: Forwarding = Forwarding(self)
         self.transformers: Transformers = Transformers()
@@ -64,10 +64,10 @@ class Routing(Directory):
             message.address = address.name
         message.origin = address
         if (address.account.is_full or self.account.is_full) and not address.internal:
-            if self._admission.drops(message, address):
+            if self.admission.drops(message, address):
                 return False
         if address.changes_messages:
-            self._admission.change(message, address.settings)
+            self.admission.change(message, address.settings)
         return True
 
     def route(
@@ -147,12 +147,12 @@ class Routing(Directory):
     def drops(self, message: Message, address: Address) -> bool:
         """Tell whether an address drops a message that comes to its queues through an exchange. Raises as `admit`."""
         if (address.account.is_full or self.account.is_full) and not address.internal:
-            return self._admission.drops(message, address)
+            return self.admission.drops(message, address)
         return False
 
     def fate(self, address: Address) -> str | None:
         """Return what becomes of a message that arrives at an address now, in words; None if it is taken."""
-        return None if address.internal else self._admission.fate(address)
+        return None if address.internal else self.admission.fate(address)
 
     def release(self, message: Message, address: Address) -> int:
         """Route a message that was admitted earlier; return how many bindings got it."""

@@ -175,3 +175,20 @@ def test_a_consumer_that_never_settles_gets_nothing_more_when_memory_is_full(scr
         hoarder.settle(reference, ACCEPTED)
     settle_down(domain)
     assert len(greedy.deliveries) > held
+
+
+def test_what_finds_no_room_is_counted() -> None:
+    """Drops have no event, because a full address may have a million of them."""
+    limited = {
+        policy.value: AddressSettings(max_size_messages=1, address_full_policy=policy)
+        for policy in (FullPolicy.DROP, FullPolicy.FAIL)
+    }
+    domain = make_domain(limited)
+    make_queue(domain, "DROP")
+    make_queue(domain, "FAIL")
+    send(domain, "DROP", "a", "b", "c")
+    send(domain, "FAIL", "a")
+    with pytest.raises(AddressFull):
+        send(domain, "FAIL", "b")
+
+    assert (domain.admission.dropped, domain.admission.refused) == (2, 1)
