@@ -82,6 +82,10 @@ class LoginService:
         self._submit = submit
         self._call_later = call_later
         self._now = now
+        self.succeeded = 0
+        """Logins that succeeded; those of clients without a name are not checked, and not among them."""
+        self.failed = 0
+        """Logins that failed, or were put off because too many were being checked."""
         self._pending = 0
         self._brake = LogBrake(LOGGER, now)
         # Credentials are remembered under a keyed hash, so no password stays in memory longer than its check takes.
@@ -105,7 +109,7 @@ class LoginService:
         credentials = self._digest(user, password)
         remembered = self._recall(credentials)
         if remembered is not None:
-            done(LoginResult(LoginOutcome.OK, remembered))
+            self.succeed(remembered, done)
             return
 
         def check() -> None:
@@ -119,7 +123,7 @@ class LoginService:
             subject = users.subject(user)
             if users is self._users:
                 self._remember(credentials, subject)
-            done(LoginResult(LoginOutcome.OK, subject))
+            self.succeed(subject, done)
 
         self._admit(attempt, check, done)
 
@@ -136,6 +140,11 @@ class LoginService:
             self._work(attempt, lambda: users.scram_keys(user), lambda result: found(*result), done)
 
         self._admit(attempt, find, done)
+
+    def succeed(self, subject: Subject, done: Callable[[LoginResult], None], final: bytes = b"") -> None:
+        """End an attempt that succeeded; `final` goes to the peer with the outcome."""
+        self.succeeded += 1
+        done(LoginResult(LoginOutcome.OK, subject, final))
 
     def fail(self, attempt: Attempt, reason: str, done: Callable[[LoginResult], None]) -> None:
         """End a failed attempt: record it, log the reason, and tell the peer only that it failed."""
@@ -184,6 +193,7 @@ class LoginService:
         self._submit(job, completed)
 
     def _log(self, attempt: Attempt, reason: str) -> None:
+        self.failed += 1
         user = "anonymous" if attempt.user is None else ascii(attempt.user[:100])
         template = "login failed: user=%s peer=%s mechanism=%s reason=%s"
         source = address_of(attempt.peer)

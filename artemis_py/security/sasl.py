@@ -96,7 +96,7 @@ class ExternalExchange(_ClientFirstExchange):
     def _receive(self, data: bytes, challenge: Challenge, done: Done) -> None:
         if data not in (b"", self._user.encode("utf-8", "replace")):
             return self._fail("wants to act as another user", done)
-        return done(LoginResult(LoginOutcome.OK, self._logins.users.subject(self._user)))
+        return self._logins.succeed(self._logins.users.subject(self._user), done)
 
 
 class _ScramState(Enum):
@@ -181,7 +181,7 @@ class ScramExchange(_ClientFirstExchange):
         if not (proven and self._genuine):
             return self._fail("wrong password" if self._genuine else "no such user, or no SCRAM keys", done)
         final = b"v=" + base64.b64encode(hmac.digest(self._keys.server_key, message, "sha256"))
-        return done(LoginResult(LoginOutcome.OK, self._logins.users.subject(self._first.user), final))
+        return self._logins.succeed(self._logins.users.subject(self._first.user), done, final)
 
 
 def _parse_client_first(data: bytes) -> _ClientFirst | None:
