@@ -13,6 +13,7 @@ from artemis_py.core.addresses.address import Address
 from artemis_py.core.messages.message import Message
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.queues.queue import Queue
+from artemis_py.core.routing.discards import DiscardCause
 from artemis_py.core.routing.domain import Domain
 from artemis_py.core.runtime.carrier import Lane
 from artemis_py.core.settings.queue_config import QueueConfig
@@ -152,7 +153,7 @@ class Arrivals:
         elif not peer.may_share(address):
             reason = f"a copy from {peer.label}, which lacks the permission mesh"
         if reason:
-            self._domain.discards.add(address, reason)
+            self._domain.discards.add(address, DiscardCause.MESH, reason)
         return not reason
 
     def _take_copy(self, envelope: Envelope) -> Address | None:
@@ -175,7 +176,7 @@ class Arrivals:
             for via, targets in mesh.elsewhere.ways_to(others).items():
                 mesh.forward_to(via).put_copy(message, tuple(targets), message.durable, envelope.path)
         elif others:
-            domain.discards.add(message.address, "a copy has gone through too many brokers")
+            domain.discards.add(message.address, DiscardCause.MESH, "a copy has gone through too many brokers")
         return self._give_to_subscriptions(message) if mesh.node_id in nodes else None
 
     def _give_to_subscriptions(self, message: Message) -> Address | None:
@@ -190,7 +191,8 @@ class Arrivals:
         try:
             is_dropped = domain.drops(message, address)
         except Refusal as refusal:
-            domain.discards.add(message.address, f"a copy from another broker was refused: {refusal}")
+            text = f"a copy from another broker was refused: {refusal}"
+            domain.discards.add(message.address, DiscardCause.MESH, text)
             return None
         if not is_dropped:
             if mesh.newcomers.are_there:
@@ -242,7 +244,7 @@ class Arrivals:
         queue = self._domain.queues.get(name)
         if queue is None and is_for_subscription:
             # It was ended while the message was on its way.
-            self._domain.discards.add(name, "the subscription was ended")
+            self._domain.discards.add(name, DiscardCause.MESH, "the subscription was ended")
             return False
         if queue is None:
             queue = self.make_shell(address, name)

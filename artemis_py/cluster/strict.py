@@ -17,6 +17,7 @@ from artemis_py.core.queues.reference import Reference
 from artemis_py.core.queues.rules.guard import Guard
 from artemis_py.core.queues.settlement import acknowledge, forget
 from artemis_py.core.queues.treating import Treatment, treat, whole
+from artemis_py.core.routing.discards import DiscardCause
 from artemis_py.core.runtime.timers import Timer
 from artemis_py.core.settings.queue_config import QueueConfig
 from artemis_py.errors import Refusal
@@ -324,7 +325,8 @@ class _Return(Treatment):
         for via, targets in ways.items():
             mesh.forward_to(via).put_copy(copy, tuple(targets), message.durable, path_of(message))
         if sum(map(len, ways.values())) < len(nodes):
-            mesh.domain.discards.add(message.address, "a copy for a broker that was forgotten")
+            text = "a copy for a broker that was forgotten"
+            mesh.domain.discards.add(message.address, DiscardCause.MESH, text)
 
     def end(self, reference: Reference) -> None:
         """Forget what waited."""

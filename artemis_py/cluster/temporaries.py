@@ -29,6 +29,7 @@ from artemis_py.core.addresses.address import Address
 from artemis_py.core.messages.message import Message
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.routing.companion import Companion
+from artemis_py.core.routing.discards import DiscardCause
 from artemis_py.core.routing.routes import NO_TYPE
 from artemis_py.core.routing.temporary_names import RemoteAddress, TemporaryNames
 from artemis_py.core.runtime.announcement import Announcement
@@ -78,7 +79,7 @@ class RemoteTemporary(RemoteAddress):
         """Keep a message for the node, as durable as it is itself."""
         if self.address.is_deleted:
             # A transaction has ended after the address.
-            self._mesh.domain.discards.add(self.address.name, "the temporary address is gone")
+            self._mesh.domain.discards.add(self.address.name, DiscardCause.MESH, "the temporary address is gone")
         else:
             if self.is_chosen:
                 message.set_extra(REPLY, 1)
@@ -293,13 +294,13 @@ class Temporaries(TemporaryNames):
         if address is None or not address.temporary:
             gone = Address(name, _BOTH, domain.settings.resolve(name), domain.account, temporary=True)
             message.origin = gone
-            domain.discards.add(name, "the temporary address is gone")
+            domain.discards.add(name, DiscardCause.MESH, "the temporary address is gone")
             domain.undeliverable.unrouted(message, gone, None)
             return None
         try:
             domain.route(message, address)
         except Refusal as refusal:
-            domain.discards.add(name, f"a reply from another broker was refused: {refusal}")
+            domain.discards.add(name, DiscardCause.MESH, f"a reply from another broker was refused: {refusal}")
         return address if address.must_wait else None
 
     # -- connections ---------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from typing import Final
 
 from artemis_py.core.addresses.address import Address
 from artemis_py.core.messages.message import Message
+from artemis_py.core.queues.outcomes import BY_ADMINISTRATOR
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.queues.reference import Reference
 from artemis_py.core.queues.settlement import forget
@@ -60,7 +61,7 @@ class Kill(Remove):
     def end(self, reference: Reference) -> None:
         """Kill it."""
         reference.queue.messages_killed += 1
-        reference.queue.routing.dead_letter(reference, "sent by an administrator")
+        reference.queue.routing.dead_letter(reference, BY_ADMINISTRATOR)
         forget(reference)
 
 

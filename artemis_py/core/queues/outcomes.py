@@ -12,5 +12,9 @@ REJECTED: Final = 3
 """No consumer can process it: the message goes to the dead-letter address at once."""
 CLIENT_CAUSE: Final = "dlqDeliveryFailureCause"
 """Property with what a consumer said of a message that it rejected, as in OpenWire."""
+BY_CONSUMER: Final = "rejected by its consumer"
+"""Cause of a dead letter."""
+BY_ADMINISTRATOR: Final = "sent by an administrator"
+"""Cause of another one; any other cause is that too many attempts failed."""
 EXPIRED: Final = 4
 """Its consumer found that its time was over: the message goes to the expiry address."""

@@ -6,7 +6,7 @@ The functions take a delivered (or claimed) reference; its queue is `Reference.q
 from typing import TYPE_CHECKING
 
 from artemis_py.core.messages.message import Message
-from artemis_py.core.queues.outcomes import EXPIRED, FAILED, REJECTED
+from artemis_py.core.queues.outcomes import BY_CONSUMER, EXPIRED, FAILED, REJECTED
 from artemis_py.core.queues.reference import CLAIMED, DELIVERING, GONE, Reference, Shown, hold, unhold
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def give_back(reference: Reference, outcome: int) -> None:
         forget(reference)
         return
     if outcome == REJECTED:
-        _kill(reference, "rejected by its consumer")
+        _kill(reference, BY_CONSUMER)
         return
     if outcome == EXPIRED:
         queue.expiry.end(reference)

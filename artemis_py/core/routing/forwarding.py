@@ -13,6 +13,7 @@ from artemis_py.core.addresses.binding import Binding
 from artemis_py.core.messages.message import Message
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.routing.destinations import find_destination
+from artemis_py.core.routing.discards import DiscardCause
 from artemis_py.core.routing.divert import Divert
 from artemis_py.core.routing.routes import NO_TYPE
 from artemis_py.core.routing.sender import BrokerAsSender, Sender
@@ -113,7 +114,7 @@ class Forwarding:
         text = f"diverts make more than {MAX_COPIES} copies of one message"
         if sender is not None:
             raise LimitExceeded(f"divert '{divert.name}': {text}")
-        self._routing.discards.add(divert.name, text)
+        self._routing.discards.add(divert.name, DiscardCause.DIVERT, text)
 
     def _copies(self, source: Step, divert: Divert, sender: Sender | None) -> list[Step]:
         """Return the copies that a divert makes. Raises a kind of Refusal, for the first that is refused."""
@@ -137,7 +138,7 @@ class Forwarding:
                 if sender is not None:
                     refusal.args = (f"divert '{divert.name}': {refusal}",)
                     raise
-                routing.discards.add(divert.name, f"diverted, and refused: {refusal}")
+                routing.discards.add(divert.name, DiscardCause.DIVERT, f"diverted, and refused: {refusal}")
         return steps
 
     def _destination(self, name: str, routing_type: int, sender: Sender | None) -> Address:

@@ -11,11 +11,11 @@ from artemis_py.core.addresses.binding import Binding
 from artemis_py.core.messages.message import ROUTING_KEY, Message
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.names.syntax import parse_fqqn
-from artemis_py.core.queues.outcomes import CLIENT_CAUSE
+from artemis_py.core.queues.outcomes import BY_ADMINISTRATOR, BY_CONSUMER, CLIENT_CAUSE
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.queues.reference import Reference
 from artemis_py.core.queues.routing_services import RoutingServices
-from artemis_py.core.routing.discards import DeadLetters, Discards
+from artemis_py.core.routing.discards import DeadLetters, DeathCause, DiscardCause, Discards
 from artemis_py.core.routing.routes import NO_TYPE
 from artemis_py.core.routing.transaction import Transaction
 from artemis_py.core.runtime.entropy import Entropy
@@ -43,6 +43,9 @@ LOGGED_CHARS: Final = 200
 """Characters of a cause that the log shows."""
 
 BOTH_TYPES: Final = frozenset(RoutingType)
+
+DEATHS: Final = {BY_CONSUMER: DeathCause.REJECTED, BY_ADMINISTRATOR: DeathCause.ADMINISTRATOR}
+"""Causes that are always worded in the same way; the others name the number of attempts."""
 
 
 class Undeliverable(RoutingServices):
@@ -80,12 +83,13 @@ class Undeliverable(RoutingServices):
         queue = reference.queue
         extra = reference.message.extra
         said = None if extra is None else extra.get(CLIENT_CAUSE)
+        death = DEATHS.get(cause, DeathCause.ATTEMPTS)
         if said is not None:
             cause = f"{cause}: {said}"
         settings = queue.address.settings
         target = settings.dead_letter_address
         if target is None:
-            self._discards.add(queue.name, "no dead-letter address")
+            self._discards.add(queue.name, DiscardCause.NO_DEAD_LETTER_ADDRESS, "no dead-letter address")
             return
         collector: Queue | None = None
         if settings.auto_create_dead_letter_resources and target != queue.address.name:
@@ -95,7 +99,7 @@ class Undeliverable(RoutingServices):
         copy.set_extra("_AMQ_DEATH_TIME", self._directory.dispatcher.now_ms)
         copy.set_extra("_AMQ_DEATH_ATTEMPTS", reference.delivery_count)
         if self._deliver(copy, target, collector, None, queue.name, "dead-letter address"):
-            self._dead_letters.add(queue.name, cause[:LOGGED_CHARS])
+            self._dead_letters.add(queue.name, death, cause[:LOGGED_CHARS])
 
     def expire(self, reference: Reference) -> None:
         """Copy a message to the expiry address of its own address (artemis-model §3.9)."""
@@ -107,7 +111,7 @@ class Undeliverable(RoutingServices):
             settings = origin.settings
         target = settings.expiry_address
         if target is None:
-            self._discards.add(queue.name, "expired, no expiry address")
+            self._discards.add(queue.name, DiscardCause.NO_EXPIRY_ADDRESS, "expired, no expiry address")
             return
         collector: Queue | None = None
         if settings.auto_create_expiry_resources:
@@ -134,7 +138,8 @@ class Undeliverable(RoutingServices):
         settings = address.settings
         target = settings.dead_letter_address
         if target is None:
-            self._discards.add(divert, "its transformer failed, no dead-letter address")
+            text = "its transformer failed, no dead-letter address"
+            self._discards.add(divert, DiscardCause.NO_DEAD_LETTER_ADDRESS, text)
             return
         collector: Queue | None = None
         if settings.auto_create_dead_letter_resources:
@@ -163,7 +168,7 @@ class Undeliverable(RoutingServices):
                 copy.set_extra("_AMQ_ORIG_NODE", self.node_name)
             targets = self._targets(copy, address, parse_fqqn(target)[1], collector)
         if address is None or not targets:
-            self._discards.add(origin, f"{what} '{target}' has no queue that takes it")
+            self._discards.add(origin, DiscardCause.NO_QUEUE, f"{what} '{target}' has no queue that takes it")
             return False
         # Limits do not apply, because the original was counted before.
         address.routed += 1

@@ -23,6 +23,7 @@ from artemis_py.core.addresses.binding import Binding
 from artemis_py.core.messages.message import Message
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.queues.reference import unhold
+from artemis_py.core.routing.discards import DiscardCause
 from artemis_py.core.routing.domain import Domain
 from artemis_py.core.routing.transaction import Transaction
 from artemis_py.core.runtime.access import Permission
@@ -441,7 +442,8 @@ class Branches:
         for settlement in content.settlements:
             settlement.carry_out()
         if lost:
-            self._domain.discards.add(PREPARED, "its queues were deleted while its branch was prepared", lost)
+            text = "its queues were deleted while its branch was prepared"
+            self._domain.discards.add(PREPARED, DiscardCause.BRANCH, text, lost)
         self._drop(branch, content, names, size)
 
     def _bindings(self, route: Route) -> list[Binding]:

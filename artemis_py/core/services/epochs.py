@@ -28,6 +28,7 @@ from artemis_py.core.messages.message import DEFAULT_PRIORITY, Message
 from artemis_py.core.queues.arrival import Arrival
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.queues.reference import GONE, PRIORITIES, unhold
+from artemis_py.core.routing.discards import DiscardCause
 from artemis_py.core.routing.domain import Domain
 from artemis_py.core.runtime.background import Steps
 from artemis_py.core.settings.address_settings import FullPolicy
@@ -278,7 +279,7 @@ class Epochs:
             self._domain.storage.drop(queue, STAGE_RANK, first - 1, last, frozenset(), stored, stored_bytes)
         if address is None and moved:
             reason = f"the address was deleted while epoch {stage.epoch} of writer '{stage.writer}' was routed"
-            self._domain.discards.add(stage.address, reason, moved)
+            self._domain.discards.add(stage.address, DiscardCause.STAGE, reason, moved)
         return moved, moved_bytes
 
 

@@ -23,6 +23,7 @@ from artemis_py.core.addresses.address import Address
 from artemis_py.core.messages.message import Message
 from artemis_py.core.names.syntax import is_unicode
 from artemis_py.core.queues.queue import Queue
+from artemis_py.core.routing.discards import DiscardCause
 from artemis_py.core.routing.domain import Domain
 from artemis_py.core.runtime.access import Permission
 from artemis_py.core.runtime.background import Steps
@@ -326,7 +327,7 @@ class Staging:
             return False
         if not drops:
             raise AddressFull(f"address '{address.name}' is full with the {size} bytes that are staged for it")
-        self._domain.discards.add(address.name, "full with what is staged for it", 1)
+        self._domain.discards.add(address.name, DiscardCause.STAGE, "full with what is staged for it")
         return True
 
     def release(self, stage: Stage, holder: Holder | None) -> None:

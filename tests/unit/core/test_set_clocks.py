@@ -6,7 +6,7 @@ Each test runs with both, and with a clock that nobody sets.
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.queues.consumer import FAILED
 from artemis_py.core.routing.admission import LASTING_ROOM_MS
-from artemis_py.core.routing.discards import REPORT_PERIOD_MS, Discards
+from artemis_py.core.routing.discards import REPORT_PERIOD_MS, DiscardCause, Discards
 from artemis_py.core.routing.domain import Domain
 from artemis_py.core.runtime.events import AddressHasRoom, Dropped
 from artemis_py.core.services.services import Services
@@ -109,7 +109,7 @@ def test_discards_are_reported_after_their_period(jump_ms: int) -> None:
     discards = Discards(domain.dispatcher, domain.events)
     domain.events.subscribe(lambda event: dropped.append(event.count) if isinstance(event, Dropped) else None, Dropped)
     for _ in range(3):
-        discards.add("q", "too old")
+        discards.add("q", DiscardCause.DIVERT, "too old")
 
     set_clock(domain, jump_ms)
     pass_time(domain, REPORT_PERIOD_MS - 1)

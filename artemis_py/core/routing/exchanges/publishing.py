@@ -11,6 +11,7 @@ from artemis_py.core.addresses.address import Address
 from artemis_py.core.addresses.binding import Binding
 from artemis_py.core.messages.message import ROUTING_KEY, Message
 from artemis_py.core.queues.queue import Queue
+from artemis_py.core.routing.discards import DiscardCause
 from artemis_py.core.routing.exchanges.arguments import check_key
 from artemis_py.core.routing.exchanges.exchange import Exchange
 from artemis_py.core.routing.exchanges.matching import Match
@@ -126,7 +127,8 @@ class Publishing:
         if queue is None:
             if rejects:
                 raise NoRoute(f"there is no queue '{name}' for what is sent to the default exchange")
-            routing.discards.add(name, "sent to the default exchange, and there is no queue of this name")
+            text = "sent to the default exchange, and there is no queue of this name"
+            routing.discards.add(name, DiscardCause.NO_QUEUE, text)
             return 0
         sender.check(Permission.SEND, queue.address.name, name)
         return routing.route(message, queue.address, name, transaction, sender)
