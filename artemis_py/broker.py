@@ -13,7 +13,7 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from attrs import evolve
 
@@ -41,8 +41,8 @@ from artemis_py.deployment.reload import Reloaded, log_warnings
 from artemis_py.deployment.routers import BrokerRouters
 from artemis_py.deployment.storage import paging_folder, parts_of_store, store_of, warnings_of_store
 from artemis_py.deployment.virtual_hosts import HostDeployments
-from artemis_py.deployment.web import web_server
-from artemis_py.errors import ConfigError, HostStopped, Problem
+from artemis_py.deployment.web import BrokerWeb
+from artemis_py.errors import ConfigError, Problem
 from artemis_py.logs import PERIOD_S, count_left_out, named_logger
 from artemis_py.management.endpoint import ManagementEndpoint
 from artemis_py.management.event_log import EventLog
@@ -64,9 +64,6 @@ from artemis_py.transport.tls import server_context
 from artemis_py.transport.turn import Turn
 from artemis_py.transport.websocket import with_websocket
 from artemis_py.transport.worker import Worker
-
-if TYPE_CHECKING:
-    from artemis_py.management.http.server import WebServer
 
 LOGGER: Final = named_logger(__name__)
 
@@ -130,9 +127,8 @@ class Broker:
         """The mesh that this broker belongs to; None if it belongs to none, or has not been started."""
         self.clients: ClientReferrals | None = None
         """What clients are told of the other brokers of the mesh, and how they are sent to them."""
-        self.web: WebServer | None = None
-        """Server for HTTP; None without `<web>`, or before the start."""
-        self._facts: BrokerFacts | None = None
+        self.web: BrokerWeb | None = None
+        """What answers HTTP; None without `<web>`, or before the start."""
         self._hurry: Final = asyncio.Event()
         self._farewell = "the broker stops", GOODBYE_S
         # Recovery needs the settings, so they are applied first; what is declared is applied after recovery.
@@ -246,8 +242,15 @@ class Broker:
         ]
         web: list[Part] = []
         if config.web is not None:
-            hosts = self.virtual_hosts.hosts
-            self.web = web_server(config.web, self.host.domains, hosts, self._known, authenticator, turn, self.life)
+            self.web = BrokerWeb(
+                config.web,
+                self.host.domains,
+                self.virtual_hosts.hosts,
+                authenticator(config.web.acceptor),
+                None if self._logins is None else self._logins.counts,
+                turn,
+                self.life,
+            )
             web = [Part("web", State.STANDBY, self.web.start, self.web.stop)]
         store: list[Part] = []
         if self._store is not None and self._disk is not None:
@@ -287,7 +290,7 @@ class Broker:
             *web,
             *store,
             Part("addresses", State.RECOVERING, self._deploy),
-            Part("management", State.RECOVERING, self._manage),
+            Part("management", State.RECOVERING, self._manage, self._stop_managing),
             *[Part(manager.name, State.ACTIVE, manager.start) for manager in managers],
             Part("reaper", State.ACTIVE, services.reaper.start, services.reaper.stop),
             Part("virtual hosts", State.ACTIVE, self.virtual_hosts.hosts.begin, self.virtual_hosts.hosts.end),
@@ -331,7 +334,7 @@ class Broker:
 
     def _manage(self) -> None:
         self.node_id = node_id(self.domain.storage, self.domain.entropy)
-        facts = self._facts = BrokerFacts(
+        facts = BrokerFacts(
             version=installed_version(),
             node_id=self.node_id,
             started_steady_ms=self.domain.dispatcher.steady_ms,
@@ -354,13 +357,12 @@ class Broker:
         if self.mesh is not None:
             self.mesh.restore(self.node_id)
             self.mesh.mesh.retained.load(self.services.retained)
+        if self.web is not None:
+            self.web.begin(facts)
 
-    def _known(self) -> BrokerFacts:
-        """Return the facts for requests over HTTP. Raises HostStopped before the broker serves clients, and after."""
-        if self.life.obstacle is not None:
-            raise HostStopped(self.life.obstacle)
-        assert self._facts is not None, "management is one of the parts"
-        return self._facts
+    def _stop_managing(self) -> None:
+        if self.web is not None:
+            self.web.end()
 
     async def _say_goodbye(self) -> None:
         """End the connections, after the acceptors have stopped."""

@@ -41,6 +41,8 @@ class Logins:
     watch: UsersWatch
     parts: tuple[Part, ...]
     """The parts that check passwords and watch the users' files."""
+    counts: Callable[[], tuple[int, int]]
+    """Returns how many logins have succeeded, and how many have failed."""
 
 
 def make_logins(
@@ -71,4 +73,4 @@ def make_logins(
         Part("login worker", State.STANDBY, stop=worker.stop),
         Part("users", State.STANDBY, lambda: looks.start(REFRESH_S), looks.stop),
     )
-    return Logins(authenticator, watch, parts)
+    return Logins(authenticator, watch, parts, lambda: (logins.succeeded, logins.failed))

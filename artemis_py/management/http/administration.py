@@ -8,10 +8,11 @@ import asyncio
 import json
 from collections.abc import Callable, Generator, Sequence
 from http import HTTPStatus
-from typing import Final
+from typing import Any, Final
 
 from attrs import evolve
 
+from artemis_py.core.queues.dispatcher import Dispatcher
 from artemis_py.core.routing.domain import Domain
 from artemis_py.core.runtime.access import Permission
 from artemis_py.core.runtime.background import Steps
@@ -132,7 +133,7 @@ class Administration:
             result = ask(lambda resource: _found(resources, resource, session))
             self._heartbeat.plan()
             if isinstance(result, Generator):
-                result = await _end_of(result, domain, self._heartbeat)
+                result = await end_of(result, domain.dispatcher, self._heartbeat)
             if is_change:
                 await _durable(domain, self._heartbeat)
             return result
@@ -155,10 +156,10 @@ def _found(resources: Resources, resource: str, session: Session) -> Control:
         raise Problem(HTTPStatus.NOT_FOUND, "no-such-resource", str(refusal)) from None
 
 
-async def _end_of(steps: Steps, domain: Domain, heartbeat: Heartbeat) -> object:
-    """Return the result of work in slices, when its last one has been done."""
+async def end_of(steps: Steps, dispatcher: Dispatcher, heartbeat: Heartbeat) -> Any:
+    """Return the result of work in slices, when its last one has been done. Raises what it raises."""
     end: asyncio.Future[object] = asyncio.get_running_loop().create_future()
-    domain.dispatcher.slices.start(steps, end.set_result, end.set_exception)
+    dispatcher.slices.start(steps, end.set_result, end.set_exception)
     heartbeat.plan()
     return await end
 

@@ -3,13 +3,14 @@
 import asyncio
 import base64
 import ssl
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from json import loads as parse
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 from attrs import frozen
+from yarl import URL
 
 from artemis_py.broker import Broker
 from artemis_py.config import load
@@ -79,23 +80,23 @@ class Site:
         path: str,
         json: object = None,
         user: tuple[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
         tls: ssl.SSLContext | bool = True,
-        **headers: str,
     ) -> Answer:
-        """Send one request; `headers` with underscores in place of hyphens."""
-        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        """Send one request."""
+        named = dict(headers or {})
         if user is not None:
             named["Authorization"] = "Basic " + base64.b64encode(":".join(user).encode()).decode()
         # `encoded`: a path goes out as it is written here.
-        url = aiohttp.client.URL(self.url + path, encoded=True)
+        url = URL(self.url + path, encoded=True)
         async with self._client.request(method, url, json=json, headers=named, ssl=tls) as response:
             text = await response.text()
             body = parse(text) if response.content_type.endswith("json") else text
             return Answer(response.status, body, {**response.headers})
 
-    async def get(self, path: str, **headers: str) -> Any:
+    async def get(self, path: str) -> Any:
         """Return the JSON of what is there."""
-        answer = await self.ask("GET", path, **headers)
+        answer = await self.ask("GET", path)
         assert answer.status == 200, answer
         return answer.body
 

@@ -24,17 +24,17 @@ def turned(name: str) -> str:
     return f"{domain}:{','.join(reversed(keys.split(',')))}"
 
 
-async def by_path(site: Site, *parts: str, **headers: str) -> Any:
+async def by_path(site: Site, *parts: str, headers: dict[str, str] | None = None) -> Any:
     """The answer to a request by path."""
     path = "/".join(quote(part.replace("!", "!!").replace("/", "!/"), safe="") for part in parts)
-    answer = await site.ask("GET", f"{J}/{path}", **headers)
+    answer = await site.ask("GET", f"{J}/{path}", headers=headers)
     assert answer.status == 200, answer
     return answer.body
 
 
-async def by_body(site: Site, body: object, **headers: str) -> Answer:
+async def by_body(site: Site, body: object, headers: dict[str, str] | None = None) -> Answer:
     """The answer to a request by body."""
-    return await site.ask("POST", J, body, **headers)
+    return await site.ask("POST", J, body, headers=headers)
 
 
 def test_a_scaler_reads_the_number_of_messages(tmp_path: Path) -> None:
@@ -45,7 +45,7 @@ def test_a_scaler_reads_the_number_of_messages(tmp_path: Path) -> None:
             f'{J}/read/org.apache.activemq.artemis:broker="b",component=addresses,address="orders",'
             'subcomponent=queues,routing-type="anycast",queue="orders"/MessageCount'
         ).replace('"', "%22")
-        answer = await site.ask("GET", url, user=("admin", "secret"), Origin="http://localhost:8161")
+        answer = await site.ask("GET", url, user=("admin", "secret"), headers={"Origin": "http://localhost:8161"})
 
         assert (answer.status, answer.body["status"], answer.body["value"]) == (200, 200, 0)
 
@@ -121,7 +121,7 @@ def test_a_get_and_a_page_of_another_site_change_nothing(tmp_path: Path) -> None
         answer = await by_path(site, "exec", BROKER, "destroyQueue(java.lang.String)", "orders")
         assert (answer["status"], answer["error_type"]) == (403, "java.lang.SecurityException")
         body = {"type": "exec", "mbean": BROKER, "operation": "destroyQueue", "arguments": ["orders"]}
-        assert (await by_body(site, body, Origin="http://evil.example")).body["status"] == 403
+        assert (await by_body(site, body, headers={"Origin": "http://evil.example"})).body["status"] == 403
         assert site.broker.domain.find_queue("orders") is not None
         assert (await by_body(site, body)).body["status"] == 200
         assert site.broker.domain.find_queue("orders") is None
