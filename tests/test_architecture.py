@@ -36,12 +36,12 @@ ROWS: Final = {
     "artemis_py.broker": 8,
     "artemis_py.migrate": 8,
     "artemis_py.spark": 8,
-    "artemis_py.console": 8,
     "artemis_py.testing": 9,  # runs a broker, and looks into it
     "artemis_py.pytest_plugin": 10,  # what pytest looks for
     "artemis_py.cli": 9,  # starts whatever there is
     "pyspark_artemis": 9,  # what Spark looks for by its name: an import of artemis_py.spark
     "artemis_conf": 0,  # data files; read through importlib.resources
+    "artemis_py.console": 0,  # the same
 }
 """Imports point to lower numbers only (docs/architecture.md draws the same rows)."""
 

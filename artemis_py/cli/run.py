@@ -112,6 +112,8 @@ def announce(broker: Broker, port_file: Path | None) -> None:
     for fact in facts:
         host = f"[{fact.host}]" if ":" in fact.host else fact.host
         click.echo(f"listening: {fact.name} {host}:{fact.port}")
+    if broker.web is not None:
+        click.echo(f"listening: web {broker.web.url}/")
     if port_file is not None:
         # Renamed into place: a program that waits for the file never reads an incomplete one.
         written = port_file.with_name(f"{port_file.name}.{os.getpid()}")

@@ -75,7 +75,7 @@ def _each(names: str, verdict: Verdict) -> dict[str, Verdict]:
 
 _NO_HA: Final = _none("there is no second broker to take over; a supervisor such as systemd restarts this one")
 _NO_JVM: Final = _none("there is no Java machine to watch")
-_NO_JMX: Final = _none("there is no JMX; management is by messages (docs/management.md)")
+_NO_JMX: Final = _none("there is no JMX; management is by messages and HTTP (docs/management.md)")
 _NO_PAGE_FILES: Final = _none("there are no page files")
 _NO_RBAC: Final = _none("management asks for the permission manage only")
 _ONE_THREAD: Final = _none("one thread serves all connections, and one stores")
@@ -138,7 +138,7 @@ CORE: Final[Mapping[str, Verdict]] = {
         "there is no Java machine; write global-max-size, or half of the memory is used"
     ),
     "management-notification-address": _left_out("there are no notifications; the log has the events"),
-    **_each("metrics metrics-plugin", _left_out("no metrics are published; management has the numbers")),
+    **_each("metrics metrics-plugin", _left_out("<web> publishes metrics (docs/monitoring.md)")),
     **_each(
         "network-check-NIC network-check-URL-list network-check-list network-check-period network-check-ping-command "
         "network-check-ping6-command network-check-timeout",
@@ -195,7 +195,7 @@ ADDRESS_SETTING: Final[Mapping[str, Verdict]] = {
     "last-value-queue": Verdict(Effect.RENAMED, "default-last-value-queue"),
     "default-consumer-window-size": _none("it is for Core clients; others give credit themselves"),
     "queue-prefetch": _none("consumers say how many messages they take ahead"),
-    "enable-metrics": _none("no metrics are published"),
+    "enable-metrics": _none("metrics are not of single addresses (docs/monitoring.md)"),
     "initial-queue-buffer-size": _none("queues grow as they need"),
     "management-browse-page-size": _none("a browse says how many messages it wants"),
     "management-message-attribute-size-limit": _none("management shows no attribute that could be cut"),

@@ -49,11 +49,16 @@ class Caller:
     """Network address, for the log."""
 
 
-def check_origin(request: web.Request) -> None:
-    """Raise Problem for a request that a page of another site makes; only for requests that change something."""
+def check_origin(request: web.Request, may_be_local: bool = False) -> None:
+    """Raise Problem for a request that a page of another site makes; only for requests that change something.
+
+    `may_be_local`: a page that this machine serves may change something, too.
+    """
     site = request.headers.get("Sec-Fetch-Site", "none")
     origin = request.headers.get("Origin")
-    if site in SAME_SITE and (origin is None or urlsplit(origin).netloc == request.host):
+    named = urlsplit(origin or "")
+    is_ours = origin is None or named.netloc == request.host or (may_be_local and named.hostname == "localhost")
+    if site in SAME_SITE and is_ours:
         return
     text = f"pages of {origin or 'another site'} may not change anything here"
     raise Problem(HTTPStatus.FORBIDDEN, "cross-site", text)

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from artemis_py.errors import InvalidRequest, NotAuthorized, Refusal
+from artemis_py.errors import InvalidFilter, InvalidRequest, NotAuthorized, Refusal
 from artemis_py.management.audit import only_reads
 from artemis_py.management.broker_control import BrokerControl
 from artemis_py.management.control import Control, Kind, Operation, parse_json
@@ -70,7 +70,8 @@ class Jolokia:
     async def _by_body(self, request: web.Request) -> web.Response:
         caller = await self._access.caller(request)
         try:
-            check_origin(request)
+            # Artemis wants an origin, so scripts write this one.
+            check_origin(request, may_be_local=True)
             may_change = True
         except Problem:
             # A page of another site may ask, but it cannot read what we answer.
@@ -97,8 +98,10 @@ class Jolokia:
             return {**answer, "status": failure.status.value, **_error(failure.kind, str(failure))}
         except NotAuthorized as refusal:
             return {**answer, "status": 403, **_error("java.lang.SecurityException", str(refusal))}
-        except Refusal as refusal:
+        except (InvalidRequest, InvalidFilter) as refusal:
             return {**answer, "status": 400, **_error("java.lang.IllegalArgumentException", str(refusal))}
+        except Refusal as refusal:
+            return {**answer, "status": 500, **_error("java.lang.IllegalStateException", str(refusal))}
         return {**answer, "status": 200, "value": value}
 
     async def _value(self, caller: Caller, request: Request, may_change: bool) -> object:
@@ -119,10 +122,6 @@ class Jolokia:
         arguments = request.get("arguments") or []
         if not isinstance(arguments, list):
             raise InvalidRequest("arguments must be a JSON array")
-        if not may_change and not only_reads(operation):
-            text = f"{operation} changes something: send it as a POST, from no other web site"
-            raise _Failure(HTTPStatus.FORBIDDEN, "java.lang.SecurityException", text)
-
         values: list[object] = []
 
         def look(find: Find) -> object:
@@ -130,7 +129,11 @@ class Jolokia:
             if len(resources) != 1:
                 raise _missing(_text(request))
             (resource,) = resources.values()
-            values[:] = _converted(find(resource), operation, arguments)
+            control = find(resource)
+            values[:] = _converted(control, operation, arguments)
+            if not may_change and not only_reads(operation) and operation in control.operations:
+                text = f"{operation} changes something: send it as a POST, from no other web site"
+                raise _Failure(HTTPStatus.FORBIDDEN, "java.lang.SecurityException", text)
             return resource
 
         resource = str(await self._administration.read(caller, "", look))
@@ -180,7 +183,7 @@ def _found(find: Find, name: str) -> dict[str, str]:
 
 def _missing(name: str) -> _Failure:
     kind = "javax.management.InstanceNotFoundException"
-    return _Failure(HTTPStatus.NOT_FOUND, kind, f"there is no object {name[:400]}")
+    return _Failure(HTTPStatus.NOT_FOUND, kind, name[:400])
 
 
 def _read(find: Find, request: Request) -> object:

@@ -20,7 +20,7 @@ _NETWORK: Final = (
     "`artemis-py create --clustered` shows how"
 )
 _OTHERS: Final = "clients are told of all brokers of the mesh, at the addresses that these give for themselves"
-_CONSOLE: Final = "there is no web console and no JMX; use `artemis-py queue`, or management messages"
+_CONSOLE: Final = "there is no JMX; <web> in broker.xml gives a console and an API (docs/http.md)"
 
 BROKER: Final[tuple[Rule | tuple[Rule, ...], ...]] = (
     kept("broker.brokerName", "`name`"),
@@ -399,7 +399,7 @@ OTHERS: Final[tuple[Rule | tuple[Rule, ...], ...]] = (
     needless("locker lease-database-locker shared-file-locker", "the store locks itself"),
     *dropped("bean", "code of Java, which this broker does not run"),
     *dropped("commandAgent", "there are no commands by message; use management messages"),
-    needless("import", "the files of the web console; there is none here"),
+    needless("import", "the files of the web console; <web> in broker.xml gives one (docs/http.md)"),
 )
 
 TABLE: Final = Table((*BROKER, *CONNECTORS, *USAGE, *POLICIES, *INTERCEPTORS, *PLUGINS, *OTHERS))

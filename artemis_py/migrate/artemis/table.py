@@ -39,7 +39,7 @@ TABLE: Final = Table(
             "network-check-ping-command network-check-ping6-command",
             "belongs to high availability, which is not built yet",
         ),
-        needless("metrics-plugin metrics", "attributes of queues are read with management messages"),
+        needless("metrics-plugin metrics", "<web> in broker.xml has /metrics for Prometheus"),
         needless(
             "critical-analyzer critical-analyzer-timeout critical-analyzer-check-period critical-analyzer-policy "
             "jmx-management-enabled jmx-domain jmx-use-broker-name thread-pool-max-size scheduled-thread-pool-max-size "
@@ -69,6 +69,8 @@ TABLE: Final = Table(
         *dropped("acceptor.wantClientAuth", "a certificate is asked for always (`needClientAuth`) or never"),
         changed("acceptor.keyStorePath", "a PEM file; JKS is read as it is, PKCS 12 with the package cryptography"),
         changed("acceptor.trustStorePath", "a PEM file"),
-        needless("web server binding app", "there is no web console"),
+        needless(
+            "web server binding app", "<web> in broker.xml gives a console, an API and metrics (docs/http.md)"
+        ),
     )
 )
