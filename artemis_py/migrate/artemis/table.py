@@ -69,8 +69,6 @@ TABLE: Final = Table(
         *dropped("acceptor.wantClientAuth", "a certificate is asked for always (`needClientAuth`) or never"),
         changed("acceptor.keyStorePath", "a PEM file; JKS is read as it is, PKCS 12 with the package cryptography"),
         changed("acceptor.trustStorePath", "a PEM file"),
-        needless(
-            "web server binding app", "<web> in broker.xml gives a console, an API and metrics (docs/http.md)"
-        ),
+        needless("web server binding app", "<web> in broker.xml gives a console, an API and metrics (docs/http.md)"),
     )
 )

@@ -1,0 +1,153 @@
+"""A broker as a process, asked over HTTP while messages go through it: probes, metrics, the API, and its end."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.interop.broker_process import START_TIMEOUT_S, STOP_TIMEOUT_S
+
+pytest.importorskip("aiohttp", reason="the extra http is not installed")
+
+COMMAND = [sys.executable, "-P", "-m", "artemis_py.cli"]
+
+
+def create(folder: Path) -> Path:
+    """Make an instance with free ports."""
+    ports = ["--port", "0", "--amqp-port", "0", "--mqtt-port", "0"]
+    subprocess.run(
+        [*COMMAND, "create", str(folder), "--user", "admin", "--password", "x", "--silent", *ports], check=True
+    )
+    return folder
+
+
+class Process:
+    """`artemis-py run` in an instance."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._log = (folder / "log").open("w+")
+        self.process = subprocess.Popen(
+            [*COMMAND, "run", str(folder)],
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            text=True,
+            env={**os.environ, "ARTEMIS_PY_WEB_BIND": "http://127.0.0.1:0"},
+        )
+        assert self.process.stdout is not None
+        self.listening: dict[str, str] = {}
+        for line in self.process.stdout:
+            if line == "ready\n":
+                break
+            _, name, where = line.split()
+            self.listening[name] = where
+
+    def ask(self, path: str, body: object = None, method: str = "GET") -> tuple[int, Any]:
+        """Return the status, and what came as JSON or text."""
+        request = urllib.request.Request(self.listening["web"].rstrip("/") + path, method=method)
+        if body is not None:
+            request.data = json.dumps(body).encode()
+            request.add_header("Content-Type", "application/json")
+        try:
+            with urllib.request.urlopen(request, timeout=START_TIMEOUT_S) as answer:
+                text, status = answer.read().decode(), answer.status
+        except urllib.error.HTTPError as error:
+            text, status = error.read().decode(), error.code
+        return status, json.loads(text) if text[:1] in ("{", "[") else text
+
+    def run(self, *arguments: str) -> str:
+        """Run another command of ours against the broker, and return what it prints."""
+        url = ["--url", f"amqp://{self.listening['artemis']}"]
+        return subprocess.run(
+            [*COMMAND, *arguments, *url], check=True, capture_output=True, text=True, timeout=START_TIMEOUT_S
+        ).stdout
+
+    def end(self) -> str:
+        """Stop the broker, and return its log."""
+        self.process.send_signal(signal.SIGTERM)
+        assert self.process.wait(STOP_TIMEOUT_S) == 0
+        self._log.seek(0)
+        return self._log.read()
+
+    def close(self) -> None:
+        """Leave nothing running."""
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+        self._log.close()
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[Process]:
+    """A broker that answers HTTP at a free port."""
+    process = Process(create(tmp_path / "instance"))
+    yield process
+    process.close()
+
+
+def test_messages_of_clients_are_seen_over_http(broker: Process) -> None:
+    broker.run("producer", "--destination", "queue://orders", "--message", "x", "--message-count", "3")
+
+    assert broker.ask("/health/ready")[0] == 200
+    assert broker.ask("/api/v1/queues/orders?attributes=messageCount") == (200, {"messageCount": 3})
+    metrics = broker.ask("/metrics")[1]
+    assert 'artemis_py_queue_messages{state="waiting"} 3\n' in metrics
+    assert 'artemis_py_connections_opened_total{protocol="AMQP",acceptor="artemis"} 1\n' in metrics
+    assert broker.ask("/api/v1/queues/orders/purge", [], "POST") == (200, {"result": 3})
+    assert '"messageCount": 0' in broker.run("queue", "list", "--name", "orders", "--json")
+
+    log = broker.end()
+
+    assert "operation=purge parameters=[] result=3" in log
+    assert "Traceback" not in log
+
+
+def test_what_was_done_over_http_survives_a_kill(broker: Process) -> None:
+    body = {"name": "kept", "address": "kept", "routingType": "ANYCAST", "maxConsumers": 7}
+    assert broker.ask("/api/v1/queues", body, "POST")[0] == 201
+    broker.process.kill()
+    broker.close()
+
+    again = Process(broker.folder)
+    try:
+        assert again.ask("/api/v1/queues/kept?attributes=maxConsumers") == (200, {"maxConsumers": 7})
+    finally:
+        again.close()
+
+
+def test_idle_connections_do_not_delay_the_end(broker: Process) -> None:
+    host, _, port = broker.listening["web"].removeprefix("http://").rstrip("/").partition(":")
+    with socket.create_connection((host, int(port))), socket.create_connection((host, int(port))) as half:
+        half.sendall(b"GET /health/live HTTP/1.1\r\nHost: x\r\n")
+        begun = time.monotonic()
+        broker.end()
+        assert time.monotonic() - begun < STOP_TIMEOUT_S
+
+
+def test_a_broker_without_the_extra_says_what_to_install(tmp_path: Path) -> None:
+    folder = create(tmp_path / "instance")
+    hidden = tmp_path / "hidden"
+    hidden.mkdir()
+    (hidden / "aiohttp.py").write_text("raise ImportError('No module named aiohttp')\n")
+    ended = subprocess.run(
+        [*COMMAND, "run", str(folder)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "ARTEMIS_PY_WEB_BIND": "http://127.0.0.1:0", "PYTHONPATH": str(hidden)},
+        timeout=START_TIMEOUT_S,
+    )
+
+    assert ended.returncode == 2
+    assert "pip install 'artemis-py-broker[http]'" in ended.stderr
