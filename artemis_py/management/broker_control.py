@@ -10,6 +10,7 @@ from artemis_py.core.queues.consumer import Consumer
 from artemis_py.core.queues.queue import Queue, queues_of
 from artemis_py.core.routing.divert import Divert
 from artemis_py.core.runtime.access import Permission
+from artemis_py.core.runtime.background import Steps
 from artemis_py.core.selectors.filter import parse_filter
 from artemis_py.core.services.services import Services
 from artemis_py.core.services.virtual_hosts import VirtualHosts
@@ -137,7 +138,9 @@ def _listing(
 ) -> tuple[Operation, ...]:
     """Return the ways to call a list operation: filter, page and page size, all optional from the right."""
 
-    def run(control: "BrokerControl", wanted: object = None, page: int = 1, page_rows: int = DEFAULT_PAGE_ROWS) -> str:
+    def run(
+        control: "BrokerControl", wanted: object = None, page: int = 1, page_rows: int = DEFAULT_PAGE_ROWS
+    ) -> Steps:
         return list_page(items(control), columns, _filter_object(wanted), page, page_rows)
 
     ways = [Operation(run)]

@@ -6,8 +6,10 @@ A filter is Artemis' JSON object `{"field", "operation", "value", "sortField", "
 
 import json
 from collections.abc import Callable, Iterable, Mapping
+from operator import itemgetter
 from typing import Final, TypeVar
 
+from artemis_py.core.runtime.background import Steps
 from artemis_py.errors import InvalidRequest
 from artemis_py.management.control import proposal
 
@@ -18,6 +20,17 @@ MAX_PAGE_ROWS: Final = 1000
 
 DEFAULT_PAGE_ROWS: Final = 100
 
+SLICE_ITEMS: Final = 1000
+"""Items that are looked at in one slice, in some 2 ms."""
+SLICE_ROWS: Final = 100
+"""Rows that are written in one slice, in as long."""
+
+
+_Key = tuple[int, float, str]
+"""What a row is sorted by: numbers come before texts."""
+
+_ANYWHERE: Final[_Key] = (0, 0, "")
+
 
 def list_page(
     items: Iterable[Item],
@@ -25,37 +38,64 @@ def list_page(
     wanted: Mapping[str, object],
     page: int,
     page_rows: int,
-) -> str:
-    """Return one page of `items` as JSON text `{"data": [...], "count": n}`; n is the number of matches on all pages.
+) -> Steps:
+    """Make one page of `items` as JSON text `{"data": [...], "count": n}`; n is the number of matches on all pages.
 
-    Pages count from 1. A `page_rows` outside 1 to MAX_PAGE_ROWS means MAX_PAGE_ROWS. Raises InvalidRequest for a
-    filter that names no column or operation, and for a page below 1.
+    It is work in slices, because there may be any number of items: those that there are now, some of which may be gone
+    at the end. Pages count from 1. A `page_rows` outside 1 to MAX_PAGE_ROWS means MAX_PAGE_ROWS. Raises InvalidRequest
+    for a filter that names no column or operation, and for a page below 1.
     """
     if page < 1:
         raise InvalidRequest(f"page is {page}; pages count from 1")
     if not 1 <= page_rows <= MAX_PAGE_ROWS:
         page_rows = MAX_PAGE_ROWS
-    found = list(items) if _is_empty(wanted.get("field")) else _matching(items, columns, wanted)
-    if not _is_empty(wanted.get("sortField")):
-        column = _column(columns, wanted["sortField"], "sortField")
-        found.sort(key=lambda item: _sort_key(column(item)), reverse=_is_descending(wanted.get("sortOrder")))
-    rows = [
-        {name: column(item) for name, column in columns.items()}
-        for item in found[(page - 1) * page_rows : page * page_rows]
-    ]
-    return json.dumps({"data": rows, "count": len(found)}, ensure_ascii=False)
+    matches = _matcher(columns, wanted)
+    key = _key(columns, wanted)
+    is_descending = _is_descending(wanted.get("sortOrder"))
+    last = page * page_rows
+    found: list[tuple[_Key, Item]] = []
+    count = 0
+    there = list(items)
+    for start in range(0, len(there), SLICE_ITEMS):
+        if start:
+            yield None
+        matching = [(key(item), item) for item in there[start : start + SLICE_ITEMS] if matches(item)]
+        count += len(matching)
+        found += matching
+        # Items that are equal keep their order. Only what may be on the page is kept.
+        found.sort(key=itemgetter(0), reverse=is_descending)
+        del found[last:]
+    rows: list[str] = []
+    shown = found[last - page_rows :]
+    for start in range(0, len(shown), SLICE_ROWS):
+        if start:
+            yield None
+        some = [
+            {name: column(item) for name, column in columns.items()} for _, item in shown[start : start + SLICE_ROWS]
+        ]
+        rows += [json.dumps(row, ensure_ascii=False) for row in some]
+    return f'{{"data": [{", ".join(rows)}], "count": {count}}}'
 
 
-def _matching(
-    items: Iterable[Item], columns: Mapping[str, Callable[[Item], object]], wanted: Mapping[str, object]
-) -> list[Item]:
+def _matcher(columns: Mapping[str, Callable[[Item], object]], wanted: Mapping[str, object]) -> Callable[[Item], bool]:
+    """Return what tells whether an item is wanted."""
+    if _is_empty(wanted.get("field")):
+        return lambda item: True
     column = _column(columns, wanted["field"], "field")
     name = wanted.get("operation") or "EQUALS"
-    matches = OPERATIONS.get(name) if isinstance(name, str) else None
-    if matches is None:
+    compare = OPERATIONS.get(name) if isinstance(name, str) else None
+    if compare is None:
         raise InvalidRequest(f"filter operation {name!r} is unknown; it is one of {', '.join(OPERATIONS)}")
     value = _text(wanted.get("value"))
-    return [item for item in items if matches(_text(column(item)), value)]
+    return lambda item: compare(_text(column(item)), value)
+
+
+def _key(columns: Mapping[str, Callable[[Item], object]], wanted: Mapping[str, object]) -> Callable[[Item], _Key]:
+    """Return what items are sorted by; if no order is wanted, that is the same for all."""
+    if _is_empty(wanted.get("sortField")):
+        return lambda item: _ANYWHERE
+    column = _column(columns, wanted["sortField"], "sortField")
+    return lambda item: _sort_key(column(item))
 
 
 def _column(columns: Mapping[str, Callable[[Item], object]], name: object, member: str) -> Callable[[Item], object]:
@@ -89,7 +129,7 @@ def _text(value: object) -> str:
     return str(value)
 
 
-def _sort_key(value: object) -> tuple[int, float, str]:
+def _sort_key(value: object) -> _Key:
     """Return a key that sorts numbers before texts; a column normally has one kind."""
     if isinstance(value, int | float):
         return 0, value, ""

@@ -56,8 +56,11 @@ def check_origin(request: web.Request, may_be_local: bool = False) -> None:
     """
     site = request.headers.get("Sec-Fetch-Site", "none")
     origin = request.headers.get("Origin")
-    named = urlsplit(origin or "")
-    is_ours = origin is None or named.netloc == request.host or (may_be_local and named.hostname == "localhost")
+    is_ours = (
+        origin is None
+        or _host_of(origin, with_port=True) == request.host
+        or (may_be_local and _host_of(origin) == "localhost")
+    )
     if site in SAME_SITE and is_ours:
         return
     text = f"pages of {origin or 'another site'} may not change anything here"
@@ -120,7 +123,7 @@ class Access:
 
 def check_host(request: web.Request) -> None:
     """Raise Problem unless the request is for an address, or for `localhost`: other names may be anybody's."""
-    host = urlsplit(f"//{request.host}").hostname or ""
+    host = _host_of(f"//{request.host}")
     if host == "localhost" or host.endswith(".localhost") or _address(host):
         return
     text = (
@@ -128,6 +131,15 @@ def check_host(request: web.Request) -> None:
         "log in, or write the address"
     )
     raise Problem(HTTPStatus.MISDIRECTED_REQUEST, "host-not-allowed", text)
+
+
+def _host_of(url: str, with_port: bool = False) -> str:
+    """Return the host of a URL; empty if it has none, or is none."""
+    try:
+        parts = urlsplit(url)
+        return parts.netloc if with_port else parts.hostname or ""
+    except ValueError:
+        return ""
 
 
 def is_local(request: web.Request) -> bool:

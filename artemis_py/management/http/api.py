@@ -17,6 +17,7 @@ from typing import Any, Final
 from aiohttp import web
 from attrs import frozen
 
+from artemis_py.core.runtime.background import Steps
 from artemis_py.management.control import Control, parse_json
 from artemis_py.management.http.access import Access, Caller, check_origin
 from artemis_py.management.http.administration import Administration
@@ -79,15 +80,20 @@ def member(attribute: str) -> str:
     return attribute.lower() if attribute.isupper() else attribute[:1].lower() + attribute[1:]
 
 
-def attributes_of(control: Control, wanted: Sequence[str] = ()) -> dict[str, object]:
+def attributes_of(control: Control, wanted: Sequence[str] = ()) -> Steps:
     """Return attributes of a resource by their names in JSON, or only those that are wanted.
 
-    Lists of the names of everything are left out unless they are wanted: they may be long, and there are pages.
-    Raises InvalidRequest for a wanted one that does not exist.
+    Lists of the names of everything are left out unless they are wanted: they may be long, and there are pages. It is
+    work in slices for the broker, some of whose attributes are sums over all queues. Raises InvalidRequest for a wanted
+    one that does not exist.
     """
-    if wanted:
-        return {member(name): control.read("ID" if name == "id" else name) for name in wanted}
-    return {member(name): control.read(name) for name in control.attributes if not name.endswith("Names")}
+    names = [*wanted] or [name for name in control.attributes if not name.endswith("Names")]
+    found: dict[str, object] = {}
+    for name in names:
+        found[member(name)] = control.read("ID" if name == "id" else name)
+        if control.resource == "broker":
+            yield None
+    return found
 
 
 class Api:
@@ -322,7 +328,7 @@ def _result(result: object) -> web.Response:
 
 
 def _answer(value: object, status: HTTPStatus = HTTPStatus.OK) -> web.Response:
-    return _json_text(json.dumps(parsed(value), ensure_ascii=False), status)
+    return _json_text(json.dumps(parsed(value)), status)
 
 
 def _json_text(text: str, status: HTTPStatus = HTTPStatus.OK) -> web.Response:

@@ -47,6 +47,6 @@ def _answer(found: Sequence[tuple[str, str | None]]) -> web.Response:
         for name, problem in found
     ]
     is_well = all(problem is None for _, problem in found)
-    body = json.dumps({"ok": is_well, "checks": checks}, ensure_ascii=False)
+    body = json.dumps({"ok": is_well, "checks": checks})
     status = HTTPStatus.OK if is_well else HTTPStatus.SERVICE_UNAVAILABLE
     return web.Response(status=status, text=body, content_type="application/json")

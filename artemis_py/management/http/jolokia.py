@@ -252,4 +252,4 @@ def _error(kind: str, text: str) -> dict[str, object]:
 
 
 def _answer(value: object) -> web.Response:
-    return web.Response(text=json.dumps(value, ensure_ascii=False), content_type="application/json")
+    return web.Response(text=json.dumps(value), content_type="application/json")

@@ -79,9 +79,7 @@ class Problem(Exception):
         headers = dict(self.headers)
         if self.status in RETRY_AFTER_S:
             headers.setdefault("Retry-After", str(RETRY_AFTER_S[self.status]))
-        return web.Response(
-            status=self.status, text=json.dumps(body, ensure_ascii=False), content_type=CONTENT_TYPE, headers=headers
-        )
+        return web.Response(status=self.status, text=json.dumps(body), content_type=CONTENT_TYPE, headers=headers)
 
 
 def of_refusal(refusal: Refusal) -> Problem:

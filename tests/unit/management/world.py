@@ -48,7 +48,7 @@ class World:
         self.domain = Domain(settings, Dispatcher(storage or MemoryStore()), access=access or OpenAccess())
         self.domain.dispatcher.now_ms = NOW_MS
         self.services = make_services(self.domain)
-        facts = BrokerFacts(
+        self.facts = BrokerFacts(
             version="1.2.3",
             node_id="node-1",
             started_steady_ms=-90_061_500,
@@ -56,7 +56,7 @@ class World:
             disk_usage=lambda: 0.25,
             mesh=mesh,
         )
-        self.endpoint = ManagementEndpoint(self.services, facts)
+        self.endpoint = ManagementEndpoint(self.services, self.facts)
         self.services.sessions.register_endpoint(MANAGEMENT, self.endpoint)
         self.session = self.services.sessions.open(Subject("admin"), "client-1", "127.0.0.1:4000", "AMQP")
         self.replies = self.session.create_temporary_queue(RoutingType.ANYCAST)

@@ -94,6 +94,8 @@ def test_without_a_password_only_addresses_are_answered(tmp_path: Path, security
             ("b.localhost", 200),
             ("[::1]:8161", 200),
             ("192.168.1.9", 200),
+            ("[", 421),
+            ("", 421),
         ):
             assert (await site.ask("GET", f"{API}/broker", headers={"Host": host})).status == status, host
         if security:
@@ -117,6 +119,7 @@ def test_pages_of_other_sites_change_nothing(tmp_path: Path) -> None:
             for headers in (
                 {"Origin": "http://evil.example"},
                 {"Origin": "null"},
+                {"Origin": "http://[/"},
                 {"Sec-Fetch-Site": "cross-site"},
                 {"Sec-Fetch-Site": "same-site"},
             ):

@@ -8,9 +8,10 @@ import pytest
 from artemis_py.core.messages.builtin_format import plain_message
 from artemis_py.core.messages.view import MessageView
 from artemis_py.core.runtime.access import Subject
+from artemis_py.management.broker_control import BrokerControl
 from artemis_py.management.http.api import COLLECTIONS, attributes_of, member
 from tests.unit.management.http.site import Site, run
-from tests.unit.management.world import MULTICAST, World
+from tests.unit.management.world import World
 
 API = "/api/v1"
 
@@ -224,6 +225,8 @@ def test_a_virtual_host_has_resources_of_its_own(tmp_path: Path) -> None:
         ("POST", f"{API}/queues/orders/nothing", [], 400, "invalid-request"),
         ("POST", f"{API}/queues/orders/moveMessages", [None, "none"], 404, "no-such-queue"),
         ("POST", f"{API}/addresses", {"name": "a"}, 400, "invalid-request"),
+        ("POST", f"{API}/addresses", {"name": "\ud800", "routingTypes": "ANYCAST"}, 400, "invalid-request"),
+        ("GET", f"{API}/queues/%ff%fe", None, 404, "no-such-queue"),
         ("POST", f"{API}/queues", {"name": "x" * 300_000}, 413, "request-entity-too-large"),
     ],
 )
@@ -292,9 +295,11 @@ def test_names_of_attributes_begin_small(attribute: str, name: str) -> None:
     assert member(attribute) == name
 
 
-def test_attributes_of_any_resource_can_be_read() -> None:
+def test_each_attribute_of_the_broker_is_a_slice() -> None:
+    """Some are sums over all queues."""
     world = World()
-    world.session.create_address("a", MULTICAST)
-    control = world.endpoint._resources.find("address.a", world.session)
+    steps = attributes_of(BrokerControl(world.services, world.facts, world.session), ["name", "totalMessageCount"])
 
-    assert attributes_of(control)["address"] == "a"
+    assert [next(steps), next(steps)] == [None, None]
+    with pytest.raises(StopIteration, match="totalMessageCount"):
+        next(steps)
