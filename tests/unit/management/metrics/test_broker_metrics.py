@@ -16,6 +16,7 @@ from artemis_py.core.settings.broker_settings import BrokerSettings
 from artemis_py.management.facts import AcceptorFacts
 from artemis_py.management.metrics.broker_metrics import PER_STEP
 from artemis_py.management.metrics.catalogue import CATALOGUE
+from artemis_py.release import is_compiled
 from tests.core_harness import attach, make_queue, make_session, pass_time, send
 from tests.unit.core.exchange_world import make_exchange, publish
 from tests.unit.management.metrics.world import MetricsWorld, values_of, what_is_not_zero
@@ -35,7 +36,7 @@ def test_who_the_broker_is() -> None:
 
     assert values["broker"] == {"north node-1": 1}
     ((build, value),) = values["build"].items()
-    assert (build.split()[0], build.split()[2], value) == ("1.2.3", "false", 1)
+    assert (build.split()[0], build.split()[2], value) == ("1.2.3", str(is_compiled()).lower(), 1)
     assert values["start_time_seconds"] == 995.0
 
 
