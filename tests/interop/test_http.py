@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -15,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from tests.interop.broker_process import START_TIMEOUT_S, STOP_TIMEOUT_S
+from tests.interop.broker_process import REPOSITORY, START_TIMEOUT_S, STOP_TIMEOUT_S
 
 pytest.importorskip("aiohttp", reason="the extra http is not installed")
 
@@ -151,3 +152,13 @@ def test_a_broker_without_the_extra_says_what_to_install(tmp_path: Path) -> None
 
     assert ended.returncode == 2
     assert "pip install 'artemis-py-broker[http]'" in ended.stderr
+
+
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed (apt install prometheus)")
+def test_prometheus_finds_nothing_wrong(broker: Process) -> None:
+    metrics = broker.ask("/metrics")[1]
+    alerts = REPOSITORY / "conf" / "prometheus" / "alerts.yml"
+
+    for command, text in ((["check", "metrics"], metrics), (["check", "rules", str(alerts)], "")):
+        checked = subprocess.run(["promtool", *command], input=text, capture_output=True, text=True)
+        assert (checked.returncode, checked.stderr) == (0, "")
