@@ -18,6 +18,7 @@ import sys
 import tempfile
 import threading
 import time
+import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
@@ -52,6 +53,7 @@ CONFIGURATION: Final = """<?xml version="1.0" encoding="UTF-8"?>
       </address-setting>
     </address-settings>
   </core>
+  <web xmlns="urn:artemis-py"><bind>http://127.0.0.1:{web}</bind></web>
 </configuration>
 """
 
@@ -62,7 +64,10 @@ class Broker:
     def __init__(self, python: Path, folder: Path, persistence: bool) -> None:
         (folder / "etc").mkdir(parents=True)
         (folder / "data").mkdir()
-        text_of = CONFIGURATION.format(persistence=str(persistence).lower())
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            web = free.getsockname()[1]
+        self.url = f"http://127.0.0.1:{web}"
+        text_of = CONFIGURATION.format(persistence=str(persistence).lower(), web=web)
         (folder / "etc" / "broker.xml").write_text(text_of, encoding="utf-8")
         for file in ("artemis-users.properties", "artemis-roles.properties"):
             (folder / "etc" / file).write_text("", encoding="utf-8")
@@ -628,6 +633,18 @@ def web_socket(port: int) -> None:
         data = data[-1:] + more
 
 
+def over_http(port: int, url: str, queues: int = 100_000) -> None:
+    """Twenty times the largest page of a list of 100,000 queues, sorted and filtered, all metrics, and the broker."""
+    client = mqtt(port, "many", clean=False)
+    subscribe_many(client, [f"h/{number}" for number in range(queues)], 1)
+    time.sleep(QUIET_S)
+    page = "/api/v1/queues?field=name&operation=CONTAINS&value=h&sortField=messageCount&sortOrder=desc&pageSize=1000"
+    for _ in range(20):
+        for path in (page, "/metrics", "/api/v1/broker"):
+            with urllib.request.urlopen(url + path, timeout=300) as answer:
+                answer.read()
+
+
 LOADS: Final[dict[str, Callable[[int], None]]] = {
     "subscribe": subscribe,
     "unsubscribe": unsubscribe,
@@ -647,6 +664,7 @@ LOADS: Final[dict[str, Callable[[int], None]]] = {
     "transaction": transaction,
     "web-socket": web_socket,
 }
+HTTP_LOADS: Final[dict[str, Callable[[int, str], None]]] = {"http": over_http}
 
 
 def measure(python: Path, name: str, folder: Path, persistence: bool) -> dict[str, float]:
@@ -655,7 +673,10 @@ def measure(python: Path, name: str, folder: Path, persistence: bool) -> dict[st
     try:
         canaries = {kind: Canary(kind, broker.port) for kind in ("mqtt", "amqp")}
         start = time.monotonic()
-        LOADS[name](broker.port)
+        if name in LOADS:
+            LOADS[name](broker.port)
+        else:
+            HTTP_LOADS[name](broker.port, broker.url)
         seconds = time.monotonic() - start
         time.sleep(QUIET_S)
         result = {"seconds": seconds}
@@ -672,7 +693,7 @@ def main() -> None:
     """Print a line for each load and broker."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--python", type=Path, action="append", help="interpreter with a broker; may be repeated")
-    parser.add_argument("--only", default=",".join(LOADS), help="loads, with commas between")
+    parser.add_argument("--only", default=",".join([*LOADS, *HTTP_LOADS]), help="loads, with commas between")
     parser.add_argument("--persistence", action="store_true", help="with a store")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--canary", help=argparse.SUPPRESS)

@@ -2,7 +2,8 @@
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from typing import ClassVar, Final, NamedTuple
+from operator import attrgetter
+from typing import Any, ClassVar, Final, NamedTuple
 
 from artemis_py.core.addresses.address import Address
 from artemis_py.core.names.routing_type import RoutingType
@@ -30,7 +31,7 @@ from artemis_py.management.exchange_control import (
     all_exchanges,
 )
 from artemis_py.management.facts import BrokerFacts
-from artemis_py.management.listing import DEFAULT_PAGE_ROWS, list_page
+from artemis_py.management.listing import DEFAULT_PAGE_ROWS, SLICE_ITEMS, list_page
 from artemis_py.management.mesh_control import MEMBER_COLUMNS, MESH_OPERATIONS, cluster_names, members, stranded
 from artemis_py.management.queue_attributes import COLUMNS, filter_text
 from artemis_py.management.queue_request import (
@@ -101,6 +102,21 @@ CONNECTION_COLUMNS: Final[Mapping[str, Callable[[Session], object]]] = {
 }
 
 
+QUEUE_TOTALS: Final[dict[str, Callable[[Any], int]]] = {
+    "TotalMessageCount": attrgetter("message_count"),
+    "TotalMessagesAdded": attrgetter("messages_added"),
+    "TotalMessagesAcknowledged": attrgetter("messages_acknowledged"),
+    "TotalConsumerCount": attrgetter("consumer_count"),
+}
+"""Attributes that are sums over all queues, and what is added."""
+
+ADDRESS_TOTALS: Final[dict[str, Callable[[Any], int]]] = {
+    "RoutedMessageCount": attrgetter("routed"),
+    "UnRoutedMessageCount": attrgetter("unrouted"),
+}
+"""The same over all addresses."""
+
+
 class Attached(NamedTuple):
     """A consumer and the session it belongs to."""
 
@@ -155,6 +171,14 @@ def _filter_object(wanted: object) -> Mapping[str, object]:
     if wanted is None or wanted == "":
         return {}
     raise InvalidRequest("options must be a JSON object, or empty")
+
+
+def _total(name: str) -> Callable[["BrokerControl"], int]:
+    """Return what reads one of these attributes."""
+    counter = QUEUE_TOTALS.get(name)
+    if counter is not None:
+        return lambda control: sum(map(counter, control.domain.queues.values()))
+    return lambda control: sum(map(ADDRESS_TOTALS[name], control.domain.addresses.values()))
 
 
 class BrokerControl(Control):
@@ -242,9 +266,24 @@ class BrokerControl(Control):
         histories = [f"History [name={each.name}]" for each in address.accessories]
         return "\n".join(queues + diverts + histories)
 
-    def total(self, counter: Callable[[Queue], int]) -> int:
-        """Return the sum of a counter over all queues."""
-        return sum(counter(queue) for queue in self.domain.queues.values())
+    def read_many(self, names: Iterable[str]) -> Steps:
+        """Return the values of attributes by the names that were given, in slices: some are sums over all queues.
+
+        Raises InvalidRequest if there is none of a name.
+        """
+        asked = {name: name[:1].upper() + name[1:] for name in names}
+        totals = {name: 0 for name, attribute in asked.items() if attribute in QUEUE_TOTALS | ADDRESS_TOTALS}
+        for counters, items in (
+            (QUEUE_TOTALS, list(self.domain.queues.values())),
+            (ADDRESS_TOTALS, list(self.domain.addresses.values())),
+        ):
+            wanted = [(name, counters[asked[name]]) for name in totals if asked[name] in counters]
+            for start in range(0, len(items) if wanted else 0, SLICE_ITEMS):
+                yield None
+                some = items[start : start + SLICE_ITEMS]
+                for name, counter in wanted:
+                    totals[name] += sum(map(counter, some))
+        return {name: totals[name] if name in totals else self.read(name) for name in asked}
 
     # Changing.
 
@@ -373,14 +412,10 @@ class BrokerControl(Control):
         "VirtualHostNames": host_names,
         "AddressCount": lambda control: len(control.domain.addresses),
         "QueueCount": lambda control: len(control.domain.queues),
-        "TotalMessageCount": lambda control: control.total(lambda queue: queue.message_count),
-        "TotalMessagesAdded": lambda control: control.total(lambda queue: queue.messages_added),
-        "TotalMessagesAcknowledged": lambda control: control.total(lambda queue: queue.messages_acknowledged),
+        **{name: _total(name) for name in QUEUE_TOTALS},
         "TotalMessagesDiscarded": lambda control: control.domain.discards.count,
-        "TotalConsumerCount": lambda control: control.total(lambda queue: queue.consumer_count),
         "AddressMemoryUsage": lambda control: control.domain.account.size_bytes,
-        "RoutedMessageCount": lambda control: sum(a.routed for a in control.domain.addresses.values()),
-        "UnRoutedMessageCount": lambda control: sum(a.unrouted for a in control.domain.addresses.values()),
+        **{name: _total(name) for name in ADDRESS_TOTALS},
         "ConnectionCount": lambda control: len(control.sessions.opened),
         "StrandedMessageCount": stranded,
         "DiskStoreUsage": lambda control: control.facts.disk_usage(),

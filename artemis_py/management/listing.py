@@ -22,7 +22,7 @@ DEFAULT_PAGE_ROWS: Final = 100
 
 SLICE_ITEMS: Final = 1000
 """Items that are looked at in one slice, in some 2 ms."""
-SLICE_ROWS: Final = 100
+SLICE_ROWS: Final = 50
 """Rows that are written in one slice, in as long."""
 
 
@@ -57,7 +57,8 @@ def list_page(
     count = 0
     there = list(items)
     for start in range(0, len(there), SLICE_ITEMS):
-        if start:
+        # A list of very many takes as long to make as a slice.
+        if start or len(there) > SLICE_ITEMS:
             yield None
         matching = [(key(item), item) for item in there[start : start + SLICE_ITEMS] if matches(item)]
         count += len(matching)

@@ -81,19 +81,15 @@ def member(attribute: str) -> str:
 
 
 def attributes_of(control: Control, wanted: Sequence[str] = ()) -> Steps:
-    """Return attributes of a resource by their names in JSON, or only those that are wanted.
+    """Return attributes of a resource by their names in JSON, or only those that are wanted; this is work in slices.
 
-    Lists of the names of everything are left out unless they are wanted: they may be long, and there are pages. It is
-    work in slices for the broker, some of whose attributes are sums over all queues. Raises InvalidRequest for a wanted
-    one that does not exist.
+    Lists of the names of everything are left out unless they are wanted: they may be long, and there are pages. Raises
+    InvalidRequest for a wanted one that does not exist.
     """
     names = [*wanted] or [name for name in control.attributes if not name.endswith("Names")]
-    found: dict[str, object] = {}
-    for name in names:
-        found[member(name)] = control.read("ID" if name == "id" else name)
-        if control.resource == "broker":
-            yield None
-    return found
+    found = yield from control.read_many(["ID" if name == "id" else name for name in names])
+    assert isinstance(found, dict)
+    return {member(name): value for name, value in found.items()}
 
 
 class Api:

@@ -8,10 +8,12 @@ import pytest
 from artemis_py.core.messages.builtin_format import plain_message
 from artemis_py.core.messages.view import MessageView
 from artemis_py.core.runtime.access import Subject
+from artemis_py.core.settings.queue_config import QueueConfig
+from artemis_py.management import broker_control
 from artemis_py.management.broker_control import BrokerControl
 from artemis_py.management.http.api import COLLECTIONS, attributes_of, member
 from tests.unit.management.http.site import Site, run
-from tests.unit.management.world import World
+from tests.unit.management.world import MULTICAST, World
 
 API = "/api/v1"
 
@@ -295,11 +297,25 @@ def test_names_of_attributes_begin_small(attribute: str, name: str) -> None:
     assert member(attribute) == name
 
 
-def test_each_attribute_of_the_broker_is_a_slice() -> None:
-    """Some are sums over all queues."""
+def test_sums_over_all_queues_are_made_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(broker_control, "SLICE_ITEMS", 2)
     world = World()
-    steps = attributes_of(BrokerControl(world.services, world.facts, world.session), ["name", "totalMessageCount"])
+    for name in "abcde":
+        world.session.create_address(name, MULTICAST)
+        world.session.create_queue(QueueConfig(name=name, address=name))
+        world.publish(name, 2)
+    control = BrokerControl(world.services, world.facts, world.session)
+    steps = attributes_of(control)
+    slices = 0
+    while True:
+        try:
+            next(steps)
+            slices += 1
+        except StopIteration as end:
+            found = end.value
+            break
 
-    assert [next(steps), next(steps)] == [None, None]
-    with pytest.raises(StopIteration, match="totalMessageCount"):
-        next(steps)
+    # With the temporary queue of the replies there are six queues, and six addresses.
+    assert slices == 3 + 3
+    assert found["totalMessageCount"] == found["totalMessagesAdded"] == found["routedMessageCount"] == 10
+    assert found == {member(name): control.read(name) for name in control.attributes if not name.endswith("Names")}
