@@ -1,0 +1,245 @@
+// The messages of one queue: looked at without taking them, chosen, and treated.
+
+import { asking, below, perform, performInParts, read, Refused } from "./api.js";
+import { ask, sentence, textField } from "./dialog.js";
+import { badge, button, element, facts, value, when } from "./dom.js";
+import { clock, counted, octets, plain, whole } from "./format.js";
+import { changed, here } from "./routes.js";
+
+const PAGE_MESSAGES = 50;
+
+const MAX_PRIORITY = 9;
+
+const SUMMARY_LETTERS = 60;
+
+const MOVED = " will go to the end of another queue.";
+const REMOVED = " will be lost for good, without becoming dead letters.";
+
+// What may be done to messages that are chosen: the operation, the verb, the same verb in the past, what will happen.
+const TREATMENTS = [
+  ["moveMessage", "Move", "Moved", MOVED],
+  ["retryMessage", "Retry", "Sent back", " will be sent back to the queue of origin, or stay if there is none."],
+  ["expireMessage", "Expire", "Expired", " will go to the expiry address, or be lost if there is none."],
+  ["removeMessage", "Remove", "Removed", REMOVED],
+];
+const HARMLESS = new Set(["moveMessage", "retryMessage"]);
+
+export class MessageBrowser {
+  constructor(app, name, where) {
+    Object.assign(this, { app, name, where });
+    this.chosen = new Set();
+    this.boxes = new Map();
+    this.read = null;
+    this.selector = element("input", { type: "text", spellcheck: "false", autocomplete: "off",
+      placeholder: "region = 'eu' AND amount > 100" });
+    this.count = element("p", { class: "count" });
+    this.trouble = element("p", { class: "trouble", role: "alert", hidden: true });
+    this.body = element("tbody");
+    this.pager = element("nav", { class: "pager", "aria-label": "Pages of messages" });
+    this.actions = element("div", { class: "actions" });
+    this.all = element("input", { type: "checkbox", "aria-label": "Select all messages shown",
+      change: () => this.chooseAll(this.all.checked) });
+    const titles = ["Number", "Sent", "Size", "Priority", "Attempts", "State", "Properties"];
+    this.table = element("div", { class: "scroll", role: "region", tabindex: "0", "aria-label": "Table of messages" },
+      element("table", {}, element("caption", { class: "unseen" }, "messages"),
+        element("thead", {}, element("tr", {}, element("td", {}, this.all),
+          titles.map((title) => element("th", { scope: "col" }, title)))), this.body));
+    this.element = element("div", { class: "list", id: "messages" },
+      element("form", { class: "searching", submit: (event) => this.submitted(event) },
+        element("label", { class: "search" }, "Selector ", this.selector),
+        element("button", { type: "submit" }, "Show"), button("Read again", () => this.again())),
+      this.trouble, this.count, this.actions, this.table, this.pager);
+  }
+
+  submitted(event) {
+    event.preventDefault();
+    this.read = null;
+    this.app.go(changed({ filter: this.selector.value, from: null }));
+  }
+
+  again() {
+    this.read = null;
+    this.app.refresh();
+  }
+
+  /** Read messages if the place asks for others than those shown: rows must not move under the pointer. */
+  async follow(signal) {
+    const { query } = here();
+    const wanted = { filter: query.get("filter") ?? "", from: query.get("from") ?? "" };
+    const text = JSON.stringify(wanted);
+    if (this.read === text) {
+      return;
+    }
+    this.selector.value = wanted.filter;
+    try {
+      const where = asking(below(this.where, "messages"), { ...wanted, messageCount: PAGE_MESSAGES });
+      this.show(await read(where, signal), wanted);
+      this.read = text;
+      this.trouble.hidden = true;
+    } catch (error) {
+      if (!(error instanceof Refused)) {
+        throw error;
+      }
+      // A selector that is wrong is no fault of the page around it.
+      this.read = text;
+      this.show({ messages: [], count: 0, examined: 0, next: null }, wanted);
+      this.count.textContent = "";
+      this.trouble.textContent = plain(error.message);
+      this.trouble.hidden = false;
+    }
+  }
+
+  show({ messages, count, examined, next: told }, { filter, from }) {
+    const next = told ?? following(messages);
+    this.filter = filter;
+    this.chosen.clear();
+    this.boxes.clear();
+    this.all.checked = false;
+    this.body.replaceChildren(...messages.map((message) => this.row(message)));
+    this.table.hidden = messages.length === 0;
+    const match = filter === "" ? "" : ` of ${whole(examined)} that were examined`;
+    const none = filter === "" ? "No messages wait here" : `None${match} matches`;
+    const found = count === 0 ? none : `${counted(count, "message")}${match}`;
+    const more = next === null ? "." : "; there may be more on the next page.";
+    this.count.textContent = `${found}, as of ${clock(Date.now())}${more}`;
+    this.pager.replaceChildren(
+      ...(from === "" ? [] : [element("a", { href: changed({ from: null }) }, "First page")]),
+      ...(next === null ? [] : [element("a", { href: changed({ from: JSON.stringify(next) }) }, "Next page")]));
+    this.offer();
+  }
+
+  row(message) {
+    const box = element("input", { type: "checkbox", "aria-label": `Select message ${message.messageID}`,
+      change: () => this.choose(message.messageID, box.checked) });
+    this.boxes.set(message.messageID, box);
+    return element("tr", {}, element("td", {}, box), element("th", { scope: "row" }, String(message.messageID)),
+      element("td", {}, when(message.timestamp)), element("td", { class: "number" }, octets(message.size)),
+      element("td", { class: "number" }, String(message.priority)),
+      element("td", { class: "number" }, String(message.deliveryCount)), element("td", {}, states(message)),
+      element("td", { class: "properties" }, properties(message)));
+  }
+
+  choose(id, isChosen) {
+    if (isChosen) {
+      this.chosen.add(id);
+    } else {
+      this.chosen.delete(id);
+    }
+    this.all.checked = this.chosen.size === this.boxes.size;
+    this.offer();
+  }
+
+  chooseAll(isChosen) {
+    for (const [id, box] of this.boxes) {
+      box.checked = isChosen;
+      if (isChosen) {
+        this.chosen.add(id);
+      }
+    }
+    if (!isChosen) {
+      this.chosen.clear();
+    }
+    this.offer();
+  }
+
+  /** Offer what can be done to the messages that are chosen, or to all that match the selector. */
+  offer() {
+    const ids = [...this.chosen];
+    const those = ids.length === 0 ? "selected" : counted(ids.length, "message");
+    const kind = (operation) => (HARMLESS.has(operation) ? null : "danger");
+    this.actions.replaceChildren(
+      ...(this.boxes.size === 0 ? [] : TREATMENTS.map((treatment) => button(`${treatment[1]} ${those}…`,
+        () => this.treat(ids, ...treatment), { disabled: ids.length === 0, class: kind(treatment[0]) }))),
+      ...(this.filter === "" || this.boxes.size === 0 ? []
+        : [button("Move all that match…", () => this.treatMatching("moveMessages", "Move", "Moved")),
+          button("Remove all that match…", () => this.treatMatching("removeMessages", "Remove", "Removed"),
+            { class: "danger" })]));
+  }
+
+  treat(ids, operation, verb, done, meaning) {
+    const isMove = operation === "moveMessage";
+    ask({
+      title: `${verb} messages`,
+      says: [sentence(`${counted(ids.length, "message")} of queue `, this.name, meaning)],
+      fields: isMove ? [textField("queue", "To queue", { isRequired: true })] : [],
+      verb: `${verb} ${counted(ids.length, "message")}`,
+      isHarmless: HARMLESS.has(operation),
+      isLong: ids.length > 1,
+      run: async ({ queue }, signal, show) => {
+        let treated = 0;
+        let asked = 0;
+        this.read = null;
+        for (const id of ids) {
+          if (signal.aborted) {
+            break;
+          }
+          treated += await perform(this.where, operation, ...(isMove ? [id, queue] : [id])) ? 1 : 0;
+          asked += 1;
+          show(`${done} ${counted(treated, "message")} so far.`);
+        }
+        const missing = asked - treated;
+        return `${done} ${counted(treated, "message")}.`
+          + (missing > 0 ? ` ${counted(missing, "message")} stayed, or had left the queue before.` : "");
+      },
+    }, this.app);
+  }
+
+  async treatMatching(operation, verb, done) {
+    const { filter } = this;
+    let count;
+    try {
+      count = await perform(this.where, "countMessages", filter);
+    } catch (error) {
+      this.app.say(error.message);
+      return;
+    }
+    const isMove = operation === "moveMessages";
+    ask({
+      title: `${verb} all messages that match`,
+      says: [
+        sentence(`${counted(count, "message")} of queue `, this.name, isMove ? MOVED : REMOVED),
+        ["Selector: ", element("code", {}, filter)],
+      ],
+      fields: isMove ? [textField("queue", "To queue", { isRequired: true })] : [],
+      verb: `${verb} ${counted(count, "message")}`,
+      isHarmless: isMove,
+      isLong: true,
+      run: async (values, signal, show) => {
+        this.read = null;
+        const { treated, isComplete } = await performInParts(this.where, operation, { filter, ...values }, signal,
+          (number) => show(`${done} ${counted(number, "message")} so far.`));
+        return `${done} ${counted(treated, "message")}.${isComplete ? "" : " Stopped before the end."}`;
+      },
+    }, this.app);
+  }
+}
+
+/** Return where a full page ends: the answer says that only if it has examined as much as one request may. */
+function following(messages) {
+  const last = messages.at(-1);
+  return messages.length < PAGE_MESSAGES ? null
+    : [Math.min(last.priority, MAX_PRIORITY), last.messageID, Number.MAX_SAFE_INTEGER];
+}
+
+function states(message) {
+  return [
+    message.durable ? badge("Durable") : null,
+    message.redelivered ? badge("Redelivered", "warn") : null,
+    message.largeMessage ? badge("Large") : null,
+    message.unreadable ? badge("Unreadable", "warn") : null,
+    message.expiration > 0 ? ["Expires ", when(message.expiration)] : null,
+  ];
+}
+
+function properties(message) {
+  const pairs = [
+    ["Message id", message.userID], ["Sent to", message.address], ["Routing type", message.routingType],
+    ...(message.unreadable ? [["Why it is unreadable", message.unreadable]] : []),
+  ];
+  const own = [...Object.entries(message.properties), ...Object.entries(message.annotations)];
+  const text = own.map(([name, found]) => `${name}=${found}`).join(", ");
+  const letters = [...text];
+  const summary = letters.length > SUMMARY_LETTERS ? `${letters.slice(0, SUMMARY_LETTERS).join("")}…` : text;
+  return element("details", {}, element("summary", {}, element("bdi", {}, summary || "none")),
+    facts([...pairs, ...own].map(([name, found]) => [name, value(found)])));
+}
