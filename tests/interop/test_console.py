@@ -1,0 +1,389 @@
+"""The console in a real browser, against a real broker: what it shows, what it does, and that it keeps its policy."""
+
+import re
+import shutil
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote
+
+import pytest
+from proton import Message
+
+from tests.interop.broker_process import BrokerProcess, Instance, launch
+from tests.interop.proton.client import Client
+
+CHROMIUM: Final = shutil.which("chromium")
+DRIVER: Final = shutil.which("chromedriver")
+
+if CHROMIUM is None or DRIVER is None:
+    pytest.skip("chromium and chromedriver are not installed", allow_module_level=True)
+pytest.importorskip("aiohttp", reason="aiohttp is not installed, so the broker does not answer HTTP")
+# Only some environments have it, and all of them check the same types.
+webdriver: Any = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
+By: Any = pytest.importorskip("selenium.webdriver.common.by").By
+Keys: Any = pytest.importorskip("selenium.webdriver.common.keys").Keys
+WebDriverWait: Any = pytest.importorskip("selenium.webdriver.support.ui").WebDriverWait
+
+WEB: Final = '<web xmlns="urn:artemis-py"><bind>http://127.0.0.1:{port}</bind></web>'
+LOGIN: Final = '<login xmlns="urn:artemis-py"><anonymous-access>NOWHERE</anonymous-access></login>'
+TIMEOUT_S: Final = 30.0
+
+OPEN: Final = Instance()
+LOCKED: Final = Instance(
+    core="""
+    <security-enabled>true</security-enabled>
+    <security-settings>
+      <security-setting match="#"><permission type="manage" roles="operators"/></security-setting>
+    </security-settings>
+    """,
+    users="olga = pass word\npaul = secret",
+    roles="operators = olga\nothers = paul",
+)
+
+MARKUP: Final = "<img src=x onerror=document.title='run'><b id=planted>"
+UNSEEN: Final = "invoice\u202egpj.exe\u0007"
+
+
+class Console:
+    """The console in a browser, as its user sees it."""
+
+    def __init__(self, browser: Any, url: str) -> None:
+        self.browser = browser
+        self.url = url
+
+    def open(self, place: str) -> None:
+        """Go to a place behind the `#`, and read its data now."""
+        self.browser.get(f"{self.url}/console/#/{place}")
+        self.browser.refresh()
+
+    def text(self, selector: str = "main") -> str:
+        """Text that is visible in the first element of a CSS selector."""
+        return str(self.browser.find_element(By.CSS_SELECTOR, selector).text)
+
+    def wait(self, what: str, condition: Callable[[], object]) -> None:
+        """Wait until something is so; `what` it is, for the report."""
+        WebDriverWait(self.browser, TIMEOUT_S, 0.05, (Exception,)).until(lambda _: condition(), what)
+
+    def wait_for(self, text: str, selector: str = "main") -> None:
+        """Wait until a text is visible."""
+        self.wait(f"{text!r} in {selector}", lambda: text in self.text(selector))
+
+    def press(self, text: str, within: str = "main") -> None:
+        """Press the button with this text."""
+        self.wait(f"button {text!r}", lambda: self._button(text, within).is_enabled())
+        self._button(text, within).click()
+
+    def _button(self, text: str, within: str) -> Any:
+        buttons = self.browser.find_elements(By.CSS_SELECTOR, f"{within} button")
+        return next(button for button in buttons if button.text == text)
+
+    def rows(self) -> list[str]:
+        """Text of the row headers of the first table that is visible."""
+        tables = [each for each in self.browser.find_elements(By.TAG_NAME, "table") if each.is_displayed()]
+        return [head.text for head in tables[0].find_elements(By.CSS_SELECTOR, "tbody th")]
+
+    def complaints(self) -> list[str]:
+        """What the browser has logged: errors of scripts and of loading, and what the policy does not allow."""
+        return [str(entry["message"]) for entry in self.browser.get_log("browser")]
+
+
+def write(directory: Path, port: int = 0, instance: Instance = OPEN) -> None:
+    """Lay out an instance that answers HTTP at this port to users with a name; 0: the operating system chooses."""
+    instance.write(directory)
+    file = directory / "etc" / "broker.xml"
+    text = file.read_text(encoding="utf-8").replace("</core>", f"</core>{LOGIN}{WEB.format(port=port)}")
+    file.write_text(text, encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def web_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    """A broker that answers HTTP."""
+    directory = tmp_path_factory.mktemp("web")
+    write(directory)
+    process = launch(directory)
+    yield process
+    process.stop()
+
+
+def url_of(broker: BrokerProcess) -> str:
+    """URL of what answers HTTP."""
+    found = re.search(r"answering HTTP: url=(\S+)", broker.log_text())
+    assert found is not None
+    return found[1]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """Chromium without a window."""
+    options = webdriver.ChromeOptions()
+    options.binary_location = CHROMIUM
+    for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--window-size=1280,900"):
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
+    yield driver
+    driver.quit()
+
+
+@pytest.fixture
+def console(browser: Any, web_broker: BrokerProcess) -> Iterator[Console]:
+    """The console; at the end of each test the browser must have complained of nothing."""
+    shown = Console(browser, url_of(web_broker))
+    yield shown
+
+    assert shown.complaints() == []
+
+
+def test_overview_shows_numbers_of_the_broker(console: Console, web_broker: BrokerProcess) -> None:
+    """What a client has done is seen without loading the page again."""
+    console.open("")
+    console.wait_for("Messages\n0", ".tiles")
+    with Client(web_broker.url) as client:
+        client.send("overview", *(Message(body=str(number)) for number in range(1234)))
+        console.wait_for("Messages\n1,234", ".tiles")
+        console.wait("the broker's name", lambda: console.text("#broker") == "interop")
+        console.wait("the queue with most messages", lambda: console.rows()[0] == "overview")
+        client.bodies("overview")
+
+
+def test_root_leads_to_the_console(console: Console) -> None:
+    """An operator types only host and port."""
+    console.browser.get(console.url)
+    console.wait_for("Overview", "h1")
+
+    assert console.browser.current_url.startswith(f"{console.url}/console/")
+
+
+def test_queue_is_found_by_search(console: Console, web_broker: BrokerProcess) -> None:
+    """The key `/` leads to the search, and the place keeps what is searched."""
+    with Client(web_broker.url) as client:
+        for number in range(3):
+            client.send(f"search.{number}.needle", "x")
+    console.open("queues")
+    console.wait_for("search.0.needle")
+    console.browser.find_element(By.TAG_NAME, "body").send_keys("/")
+    console.browser.switch_to.active_element.send_keys("1.need")
+    console.wait("one row", lambda: console.rows() == ["search.1.needle"])
+
+    assert "search=1.need" in console.browser.current_url
+    console.browser.refresh()
+    console.wait("the same row", lambda: console.rows() == ["search.1.needle"])
+    console.browser.find_element(By.LINK_TEXT, "search.1.needle").click()
+    console.wait_for("Queue search.1.needle", "h1")
+    console.browser.back()
+    console.wait("the list", lambda: console.rows() == ["search.1.needle"])
+
+
+def test_server_sorts_a_table(console: Console, web_broker: BrokerProcess) -> None:
+    """A click on the head of a column sorts by it; the head says so to readers of the screen."""
+    with Client(web_broker.url) as client:
+        client.send("sort.few", "x")
+        client.send("sort.many", "x", "y", "z")
+        client.send("sort.some", "x", "y")
+    console.open("queues?search=sort.")
+    console.wait("names in order", lambda: console.rows() == ["sort.few", "sort.many", "sort.some"])
+    console.press("Messages", "thead")
+    console.wait("most messages first", lambda: console.rows() == ["sort.many", "sort.some", "sort.few"])
+
+    assert console.browser.find_element(By.CSS_SELECTOR, "[aria-sort=descending]").text == "Messages"
+
+
+def test_message_is_browsed_and_removed(console: Console, web_broker: BrokerProcess) -> None:
+    """With a selector; what it does not match stays."""
+    with Client(web_broker.url) as client:
+        messages = [Message(body=region, properties={"region": region}) for region in ("eu", "us", "eu")]
+        client.send("browsed", *messages)
+        console.open("queues/browsed")
+        console.wait("three messages", lambda: len(message_boxes(console)) == 3)
+        selector = console.browser.find_element(By.CSS_SELECTOR, "#messages input[type=text]")
+        selector.send_keys("region = 'us'", Keys.ENTER)
+        console.wait("one message", lambda: len(message_boxes(console)) == 1)
+        console.wait_for("region=us", "#messages tbody")
+        message_boxes(console)[0].click()
+        console.press("Remove 1 message…")
+        console.press("Remove 1 message", "dialog")
+        console.wait_for("Removed 1 message.", "#said")
+        console.wait("no message", lambda: len(message_boxes(console)) == 0)
+
+        assert client.bodies("browsed") == ["eu", "eu"]
+
+
+def message_boxes(console: Console) -> list[Any]:
+    """Boxes that select the messages shown."""
+    return list(console.browser.find_elements(By.CSS_SELECTOR, "#messages tbody input"))
+
+
+def test_long_queue_is_browsed_in_pages(console: Console, web_broker: BrokerProcess) -> None:
+    """50 messages a page, in the order of delivery: high priorities first."""
+    with Client(web_broker.url) as client:
+        client.send("paged", *(Message(body=str(number), priority=number % 3) for number in range(120)))
+    console.open("queues/paged")
+    seen = next_page(console, 50, set())
+    for rows in (50, 20):
+        console.browser.find_element(By.LINK_TEXT, "Next page").click()
+        seen += next_page(console, rows, set(seen))
+
+    assert [int(number) % 3 for number in seen] == [0] * 40 + [2] * 40 + [1] * 40
+    assert len(set(seen)) == 120
+    assert console.browser.find_elements(By.LINK_TEXT, "Next page") == []
+
+
+def message_numbers(console: Console) -> list[str]:
+    """Numbers of the messages shown."""
+    return [head.text for head in console.browser.find_elements(By.CSS_SELECTOR, "#messages tbody th")]
+
+
+def next_page(console: Console, rows: int, seen: set[str]) -> list[str]:
+    """Wait for a page of so many messages, none of which was seen before; return their numbers."""
+
+    def is_there() -> bool:
+        numbers = message_numbers(console)
+        return len(numbers) == rows and seen.isdisjoint(numbers)
+
+    console.wait("another page", is_there)
+    return message_numbers(console)
+
+
+def test_queue_is_purged_after_a_question(console: Console, web_broker: BrokerProcess) -> None:
+    """The button says the verb and the number, and a dialog that is cancelled does nothing."""
+    with Client(web_broker.url) as client:
+        client.send("purged", *(Message(body=str(number)) for number in range(17)))
+    console.open("queues/purged")
+    console.press("Purge…")
+    console.wait_for("17 messages of queue purged", "dialog")
+    console.browser.switch_to.active_element.send_keys(Keys.ENTER)  # the focus is on the harmless button
+    console.wait("no dialog", lambda: console.browser.find_elements(By.TAG_NAME, "dialog") == [])
+    console.wait_for("Messages\n17", ".tiles")
+    console.press("Purge…")
+    console.press("Purge 17 messages", "dialog")
+    console.wait_for("Purged 17 messages of purged.", "#said")
+    console.wait_for("Messages\n0", ".tiles")
+
+
+def test_messages_are_moved_and_sent_back(console: Console, web_broker: BrokerProcess) -> None:
+    """In parts, as many requests as it takes."""
+    with Client(web_broker.url) as client:
+        client.send("moved", *(Message(body=str(number)) for number in range(30)))
+        console.open("queues/moved")
+        console.press("Move all…")
+        console.browser.find_element(By.CSS_SELECTOR, "dialog input").send_keys("DLQ")
+        console.press("Move 30 messages", "dialog")
+        console.wait_for("Moved 30 messages.", "#said")
+        console.open("queues/DLQ")
+        console.press("Retry all…")
+        console.press("Retry 30 messages", "dialog")
+        console.wait_for("Sent back 30 messages.", "#said")
+
+        assert len(client.bodies("moved")) == 30
+
+
+def test_queue_is_created_paused_and_deleted(console: Console) -> None:
+    """Refusals are shown in the dialog, which stays open."""
+    console.open("queues")
+    console.press("Create queue")
+    console.browser.find_element(By.CSS_SELECTOR, "dialog input[name=name]").send_keys("made/by hand")
+    console.press("Create queue", "dialog")
+    console.wait_for("Queue made/by hand", "h1")
+    console.press("Pause")
+    console.wait_for("Paused", ".states")
+    console.press("Resume")
+    console.wait("no state", lambda: "Paused" not in console.text(".states"))
+    console.press("Delete…")
+    console.press("Delete queue", "dialog")
+    console.wait_for("Deleted queue made/by hand.", "#said")
+    console.wait_for("Queues", "h1")
+
+
+def test_connection_is_closed(console: Console, web_broker: BrokerProcess) -> None:
+    """Its client loses it."""
+    client = Client(web_broker.url, container_id="to-be-closed")
+    console.open("connections?search=to-be-closed")
+    console.press("Close…")
+    console.wait_for("of client to-be-closed", "dialog")
+    console.press("Close 1 connection", "dialog")
+    console.wait_for("No connection contains this.")
+    client.abort()
+
+
+@pytest.mark.parametrize("name", [MARKUP, UNSEEN, "x" * 400, "..", "-", "a/../b?c#d%2F"], ids=lambda name: name[:9])
+def test_hostile_name_is_only_text(console: Console, web_broker: BrokerProcess, name: str) -> None:
+    """In lists, in heads and in dialogs; nothing gets wider than the window."""
+    with Client(web_broker.url) as client:
+        client.send("carrier", Message(body="x", properties={name: name}))  # rows show its beginning
+    console.open("queues")
+    console.press("Create queue")
+    console.browser.execute_script("document.querySelector('dialog input').value = arguments[0]", name)
+    console.press("Create queue", "dialog")
+    shown = name.replace("\u202e", r"\u{202e}").replace("\u0007", r"\u{7}")
+    for place in (f"queues/{quote(name, safe='')}", f"queues?search={quote(name, safe='')}", "queues/carrier"):
+        console.open(place)
+        console.wait_for(shown[:50])
+        assert console.browser.find_elements(By.CSS_SELECTOR, "img, #planted, main script") == []
+        assert console.browser.execute_script("return document.documentElement.scrollWidth <= innerWidth")
+    console.open(f"queues/{quote(name, safe='')}")
+    console.press("Delete…")
+    console.wait_for(shown, "dialog")
+    console.press("Delete queue", "dialog")
+    console.wait_for("Deleted queue", "#said")
+
+    assert "run" not in console.browser.title
+
+
+@pytest.mark.parametrize(
+    "place", ["", "queues", "addresses", "connections", "consumers", "diverts", "exchanges", "addresses/DLQ"]
+)
+def test_page_has_what_readers_of_the_screen_need(console: Console, place: str) -> None:
+    """One head, landmarks, names for all controls, scopes for all heads of tables, and an age of the data."""
+    console.open(place)
+    console.wait_for("Read", "#age")
+    faults = console.browser.execute_script(
+        """
+        const all = (selector) => [...document.querySelectorAll(selector)];
+        const unnamed = all("button, input, select, a").filter((each) =>
+          !each.textContent.trim() && !each.closest("label") && !each.ariaLabel);
+        return [all("h1").length, all("main").length, all("header nav").length, unnamed.length,
+          all("th:not([scope])").length, all("table:not(:has(caption))").length];
+        """
+    )
+
+    assert faults == [1, 1, 1, 0, 0, 0]
+    assert console.text("#curl").startswith(f"curl --user NAME '{console.url}/api/v1/")
+
+
+def test_login_of_the_browser_is_enough(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """What the browser was told for the page goes along with all requests; refusals are shown as they are."""
+    directory = tmp_path_factory.mktemp("locked")
+    write(directory, instance=LOCKED)
+    process = launch(directory)
+    console = Console(browser, url_of(process).replace("//", "//olga:pass%20word@"))
+    console.open("queues")
+    console.wait("the queues", lambda: console.rows() == ["DLQ", "ExpiryQueue"])
+
+    assert console.complaints() == []
+    console = Console(browser, url_of(process).replace("//127.0.0.1", "//paul:secret@localhost"))
+    console.open("queues")
+    console.wait_for("paul", "#trouble")
+    console.complaints()  # the browser has logged that requests were refused
+    process.stop()
+
+
+def test_lost_broker_is_said_and_asked_again(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """The page stays with what it has, and follows the broker when it is back."""
+    directory = tmp_path_factory.mktemp("lost")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    write(directory, port)
+    process = launch(directory)
+    console = Console(browser, f"http://127.0.0.1:{port}")
+    console.open("queues")
+    console.wait("the queues", lambda: console.rows() == ["DLQ", "ExpiryQueue"])
+    process.stop()
+    console.wait_for("The broker has not answered since", "#trouble")
+
+    assert console.rows() == ["DLQ", "ExpiryQueue"]
+    process = launch(directory)
+    console.wait("no trouble", lambda: not browser.find_element(By.ID, "trouble").is_displayed())
+    process.stop()
+    console.complaints()  # the browser has logged each request that failed
