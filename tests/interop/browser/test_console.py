@@ -17,8 +17,9 @@ from tests.interop.proton.client import Client
 CHROMIUM: Final = shutil.which("chromium")
 DRIVER: Final = shutil.which("chromedriver")
 
-if CHROMIUM is None or DRIVER is None:
-    pytest.skip("chromium and chromedriver are not installed", allow_module_level=True)
+pytestmark = pytest.mark.skipif(
+    CHROMIUM is None or DRIVER is None, reason="chromium and chromedriver are not installed"
+)
 pytest.importorskip("aiohttp", reason="aiohttp is not installed, so the broker does not answer HTTP")
 # Only some environments have it, and all of them check the same types.
 webdriver: Any = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
