@@ -8,8 +8,6 @@ import { changed, here } from "./routes.js";
 
 const PAGE_MESSAGES = 50;
 
-const MAX_PRIORITY = 9;
-
 const SUMMARY_LETTERS = 60;
 
 const MOVED = " will go to the end of another queue.";
@@ -89,8 +87,7 @@ export class MessageBrowser {
     }
   }
 
-  show({ messages, count, examined, next: told }, { filter, from }) {
-    const next = told ?? following(messages);
+  show({ messages, count, examined, next }, { filter, from }) {
     this.filter = filter;
     this.chosen.clear();
     this.boxes.clear();
@@ -212,13 +209,6 @@ export class MessageBrowser {
       },
     }, this.app);
   }
-}
-
-/** Return where a full page ends: the answer says that only if it has examined as much as one request may. */
-function following(messages) {
-  const last = messages.at(-1);
-  return messages.length < PAGE_MESSAGES ? null
-    : [Math.min(last.priority, MAX_PRIORITY), last.messageID, Number.MAX_SAFE_INTEGER];
 }
 
 function states(message) {

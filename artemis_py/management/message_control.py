@@ -133,7 +133,8 @@ def _part(make: Make, needs_other: bool, control: "QueueControl", wanted: Mappin
     """Treat part of a queue, for `{"filter", "queue", "messageID", "messageCount", "from"}`, each of them optional.
 
     The result is JSON text: `count` messages were treated, `examined`, and `leftAlone`, because they cannot go where
-    they should. `next` is what `from` must be in the next request; null at the end.
+    they should. `next` is what `from` must be in the next request; null at the end, or when `messageCount` messages
+    were treated, unless they were only listed.
     """
     unknown = set(wanted) - {"filter", "queue", "messageID", "messageCount", "from"}
     if unknown:
@@ -147,7 +148,8 @@ def _part(make: Make, needs_other: bool, control: "QueueControl", wanted: Mappin
     selection = _selection(control, wanted)
     treatment = make(control, other)
     yield from _treat(control, selection, treatment, EXAMINED, limit)
-    is_done = selection.is_complete or 0 <= limit <= selection.treated
+    # A list goes on where it was cut; what else has a limit has done what it was asked for.
+    is_done = selection.is_complete or (0 <= limit <= selection.treated and not isinstance(treatment, Listing))
     facts: dict[str, object] = {
         "count": selection.treated,
         "examined": selection.examined,

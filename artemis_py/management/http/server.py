@@ -13,9 +13,10 @@ from typing import Final
 from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
-from artemis_py.errors import ConfigError, Refusal
+from artemis_py.errors import ConfigError, NotAuthorized, Refusal
 from artemis_py.errors import Problem as Mistake
 from artemis_py.logs import named_logger
+from artemis_py.management.http.access import CHALLENGE
 from artemis_py.management.http.problems import Problem, of_refusal
 from artemis_py.transport.acceptor import advice
 from artemis_py.transport.config import AcceptorConfig
@@ -122,6 +123,11 @@ class WebServer:
             return await handler(request)
         except Problem as problem:
             return problem.response()
+        except NotAuthorized as refusal:
+            if "Authorization" in request.headers:
+                return of_refusal(refusal).response()
+            # Without a name one may be somebody who may do little; with one, more.
+            return Problem(HTTPStatus.UNAUTHORIZED, "login-needed", str(refusal), CHALLENGE).response()
         except Refusal as refusal:
             return of_refusal(refusal).response()
         except web.HTTPException as error:

@@ -226,6 +226,20 @@ def test_messages_are_listed_with_their_properties_and_without_their_bodies(worl
     assert "body" not in answer
 
 
+def test_a_list_goes_on_where_it_was_cut(world: World) -> None:
+    seen: list[int] = []
+    place = None
+    while True:
+        answer = part(world, "listMessagesAsJSON", messageCount=2, **({} if place is None else {"from": place}))
+        seen += [row["messageID"] for row in answer["messages"]]
+        place = answer["next"]
+        if place is None:
+            break
+
+    assert seen == [row["messageID"] for row in json.loads(world.call("queue.q", "listMessagesAsJSON"))]
+    assert len(seen) > 2
+
+
 # -- dead letters ------------------------------------------------------------------------------------------------
 
 

@@ -77,7 +77,11 @@ def test_no_name_is_needed_where_the_configuration_says_so(tmp_path: Path) -> No
 
 def test_clients_without_a_name_have_their_roles_only(tmp_path: Path) -> None:
     async def steps(site: Site) -> None:
-        assert (await site.ask("GET", f"{API}/broker")).status == 403
+        answer = await site.ask("GET", f"{API}/broker")
+        # A browser asks its user for a name then.
+        assert (answer.status, "lacks permission 'manage'" in answer.body["detail"]) == (401, True)
+        assert answer.headers["WWW-Authenticate"].startswith("Basic ")
+        assert (await site.ask("GET", f"{API}/broker", user=ADMIN)).status == 200
 
     run(tmp_path, steps, security=True, anonymous="LOOPBACK", roles="guests")
 

@@ -179,7 +179,7 @@ def test_a_certificate_logs_in_over_tls(tmp_path: Path) -> None:
         known = await site.ask("GET", f"{API}/broker", tls=tls)
 
         # It is somebody, who has no role that may do this.
-        assert (known.status, "user 'CN=client," in known.body["detail"]) == (403, True)
+        assert (known.status, "user 'CN=client," in known.body["detail"]) == (401, True)
 
     folder = CERTIFICATES
     bind = f"https://127.0.0.1:0?keyStorePath={folder}/broker.pem;trustStorePath={folder}/authority.pem"
