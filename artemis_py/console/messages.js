@@ -8,6 +8,8 @@ import { changed, here } from "./routes.js";
 
 const PAGE_MESSAGES = 50;
 
+const DUMPED_BYTES = 4096;
+const DUMPED_ROW = 16;
 const SUMMARY_LETTERS = 60;
 
 const MOVED = " will go to the end of another queue.";
@@ -37,7 +39,7 @@ export class MessageBrowser {
     this.actions = element("div", { class: "actions" });
     this.all = element("input", { type: "checkbox", "aria-label": "Select all messages shown",
       change: () => this.chooseAll(this.all.checked) });
-    const titles = ["Number", "Sent", "Size", "Priority", "Attempts", "State", "Properties"];
+    const titles = ["Number", "Sent", "Size", "Priority", "Attempts", "State", "Properties", "Body"];
     this.table = element("div", { class: "scroll", role: "region", tabindex: "0", "aria-label": "Table of messages" },
       element("table", {}, element("caption", { class: "unseen" }, "messages"),
         element("thead", {}, element("tr", {}, element("td", {}, this.all),
@@ -113,7 +115,31 @@ export class MessageBrowser {
       element("td", {}, when(message.timestamp)), element("td", { class: "number" }, octets(message.size)),
       element("td", { class: "number" }, String(message.priority)),
       element("td", { class: "number" }, String(message.deliveryCount)), element("td", {}, states(message)),
-      element("td", { class: "properties" }, properties(message)));
+      element("td", { class: "properties" }, properties(message)),
+      element("td", {}, this.content(message.messageID)));
+  }
+
+  /** Return what shows the body of a message as soon as it is opened. */
+  content(id) {
+    const shown = element("div", {});
+    let isAsked = false;
+    const opened = async () => {
+      if (isAsked || !details.open) {
+        return;
+      }
+      isAsked = true;
+      try {
+        const { body } = await read(below(this.where, `messages/${id}`), new AbortController().signal);
+        shown.replaceChildren(...content(body));
+      } catch (error) {
+        // It may be there the next time.
+        isAsked = false;
+        shown.replaceChildren(element("p", { class: "trouble" }, error.message));
+      }
+    };
+    const details = element("details", { toggle: opened },
+      element("summary", { "aria-label": `Body of message ${id}` }, "show"), shown);
+    return details;
   }
 
   choose(id, isChosen) {
@@ -209,6 +235,38 @@ export class MessageBrowser {
       },
     }, this.app);
   }
+}
+
+/** Return a body as elements. */
+function content({ kind, length, text, data, isCut }) {
+  if (kind === "none") {
+    return [element("p", {}, "It has none.")];
+  }
+  if (kind === "large") {
+    return [element("p", {}, `It is in a file of ${octets(length)}: artemis-py browse shows it.`)];
+  }
+  const size = kind === "bytes" ? octets(length) : counted(length, "character");
+  const cut = isCut ? ", of which this is the beginning" : "";
+  return [element("p", {}, kind === "unreadable" ? "It cannot be read." : `${size}${cut}`),
+    element("pre", { class: "body", tabindex: "0" }, lines(text ?? hexadecimal(data)))];
+}
+
+/** Return a text whose line ends and tabs are what they are; all else that cannot be seen becomes an escape. */
+function lines(text) {
+  return text.split(/([\n\t])/).map((part) => (/^[\n\t]$/.test(part) ? document.createTextNode(part) : part));
+}
+
+/** Return octets as lines with their place, hexadecimal digits, and what is text of them. */
+function hexadecimal(base64) {
+  const bytes = Uint8Array.from(atob(base64), (letter) => letter.charCodeAt(0)).slice(0, DUMPED_BYTES);
+  const lines = [];
+  for (let start = 0; start < bytes.length; start += DUMPED_ROW) {
+    const row = [...bytes.slice(start, start + DUMPED_ROW)];
+    const digits = row.map((byte) => byte.toString(16).padStart(2, "0")).join(" ");
+    const letters = row.map((byte) => (byte > 31 && byte < 127 ? String.fromCharCode(byte) : ".")).join("");
+    lines.push(`${start.toString(16).padStart(4, "0")}  ${digits.padEnd(3 * DUMPED_ROW)} ${letters}`);
+  }
+  return lines.join("\n");
 }
 
 function states(message) {

@@ -108,11 +108,12 @@ def _all(make: Make, control: "QueueControl", filter: str | None, other: str | N
 def _one(make: Make, control: "QueueControl", number: int, other: str | None) -> Steps:
     """Treat the message with this number; the result is whether it was there."""
     treatment = make(control, other)
-    yield from _treat(control, selection := _single(number), treatment, -1, 1)
+    yield from _treat(control, selection := single(number), treatment, -1, 1)
     return selection.treated > 0
 
 
-def _single(number: int) -> Selection:
+def single(number: int) -> Selection:
+    """Return a selection of one message, by its number."""
     return Selection(None, PRIORITIES - 1, number - 1, number)
 
 
@@ -170,7 +171,7 @@ def _selection(control: "QueueControl", wanted: Mapping[str, object]) -> Selecti
     if number is not None:
         if type(number) is not int or number < 1:
             raise InvalidRequest("messageID must be the number of a message in the queue")
-        return _single(number)
+        return single(number)
     match wanted.get("from"):
         case None:
             return whole(control.queue, parsed)

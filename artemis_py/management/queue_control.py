@@ -11,6 +11,7 @@ from artemis_py.core.runtime.background import Steps
 from artemis_py.core.selectors.filter import parse_filter
 from artemis_py.core.sessions.session import Session
 from artemis_py.management.control import Control, Kind, Operation, Parameter
+from artemis_py.management.message_bodies import BODY_OPERATIONS
 from artemis_py.management.message_control import COUNT_PART, FILTER, MESSAGE_OPERATIONS, REMOVE_PART
 from artemis_py.management.queue_attributes import SHOWN
 
@@ -109,6 +110,7 @@ class QueueControl(Control):
         "removeAllMessages": (Operation(remove_all),),
         "purge": (Operation(remove_all),),
         **MESSAGE_OPERATIONS,
+        **BODY_OPERATIONS,
         "removeMessages": (Operation(remove, FILTER), REMOVE_PART),
         "countMessages": (Operation(count), Operation(count, FILTER), COUNT_PART),
         "resetGroup": (Operation(reset_group, GROUP),),

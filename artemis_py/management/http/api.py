@@ -72,6 +72,8 @@ _TEXTS: Final = ("field", "operation", "value", "sortField", "sortOrder")
 """Query parameters of a list, as members of Artemis' filter object."""
 
 
+_NUMBER: Final = re.compile(r"[0-9]{1,18}")
+
 _WORD: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
@@ -111,6 +113,7 @@ class Api:
             web.patch(one, self._change),
             web.delete(one, self._delete),
             web.get(f"{PREFIX}/queues/{{name}}/messages", self._messages),
+            web.get(f"{PREFIX}/queues/{{name}}/messages/{{number}}", self._message),
             web.post(f"{one}/{{operation}}", self._operation),
         ]
 
@@ -157,6 +160,18 @@ class Api:
             lambda control: control.invoke("listMessagesAsJSON", [wanted]),
         )
         return _json_text(str(text))
+
+    async def _message(self, request: web.Request) -> web.Response:
+        caller = await self._access.caller(request)
+        text = request.match_info["number"]
+        if not _NUMBER.fullmatch(text):
+            raise Problem(HTTPStatus.BAD_REQUEST, "invalid-request", f"{text[:50]!r} is not the number of a message")
+        found = await self._read(
+            request, caller, f"queue.{_name(request)}", lambda control: control.invoke("showMessage", [int(text)])
+        )
+        if found is None:
+            raise Problem(HTTPStatus.NOT_FOUND, "no-such-message", f"no message with the number {text} waits here")
+        return _json_text(str(found))
 
     async def _create(self, request: web.Request) -> web.Response:
         caller, collection, body = await self._change_of(request)

@@ -216,6 +216,24 @@ def message_boxes(console: Console) -> list[Any]:
     return list(console.browser.find_elements(By.CSS_SELECTOR, "#messages tbody input"))
 
 
+def test_bodies_are_shown_when_they_are_opened(console: Console, web_broker: BrokerProcess) -> None:
+    """A text as it is, whatever it says, and octets that are no text as digits."""
+    with Client(web_broker.url) as client:
+        client.send("bodies", Message(body=MARKUP), Message(body=b"\x00\xfe"), Message(body={"a": 1}))
+    console.open("queues/bodies")
+    console.wait("messages", lambda: len(console.browser.find_elements(By.CSS_SELECTOR, "#messages details")) == 6)
+    for summary in console.browser.find_elements(By.CSS_SELECTOR, "#messages summary[aria-label^=Body]"):
+        summary.click()
+
+    console.wait("bodies", lambda: len(console.browser.find_elements(By.CSS_SELECTOR, "pre.body")) == 3)
+    shown = [each.text for each in console.browser.find_elements(By.CSS_SELECTOR, "pre.body")]
+
+    assert shown[0] == MARKUP
+    assert shown[1].startswith("0000  00 fe")
+    assert shown[2] == '{\n "a": 1\n}'
+    assert console.browser.find_elements(By.ID, "planted") == []
+
+
 def test_long_queue_is_browsed_in_pages(console: Console, web_broker: BrokerProcess) -> None:
     """50 messages a page, in the order of delivery: high priorities first."""
     with Client(web_broker.url) as client:

@@ -176,6 +176,8 @@ def test_messages_are_listed_and_treated(tmp_path: Path) -> None:
 
         assert [row["properties"]["number"] for row in found["messages"]] == [1, 2]
         assert (await site.get(f"{API}/queues/orders?attributes=messageCount")) == {"messageCount": 3}
+        one = await site.get(f"{API}/queues/orders/messages/2")
+        assert (one["messageID"], one["body"]["text"]) == (2, "x")
         number = found["messages"][0]["messageID"]
         assert await site.post(f"{API}/queues/orders/removeMessage", number) is True
         assert await site.post(f"{API}/queues/orders/removeMessages", "number = 2") == 1
@@ -227,6 +229,8 @@ def test_a_virtual_host_has_resources_of_its_own(tmp_path: Path) -> None:
         ("POST", f"{API}/queues/orders/nothing", [], 400, "invalid-request"),
         ("POST", f"{API}/queues/orders/moveMessages", [None, "none"], 404, "no-such-queue"),
         ("POST", f"{API}/addresses", {"name": "a"}, 400, "invalid-request"),
+        ("GET", f"{API}/queues/orders/messages/7", None, 404, "no-such-message"),
+        ("GET", f"{API}/queues/orders/messages/x", None, 400, "invalid-request"),
         ("POST", f"{API}/addresses", {"name": "\ud800", "routingTypes": "ANYCAST"}, 400, "invalid-request"),
         ("GET", f"{API}/queues/%ff%fe", None, 404, "no-such-queue"),
         ("POST", f"{API}/queues", {"name": "x" * 300_000}, 413, "request-entity-too-large"),
