@@ -177,9 +177,8 @@ class Broker:
         problems = self.change(wanted)
         if self._logins is not None:
             self._logins.watch.look_now()
-        certified: list[Acceptor | BrokerMesh] = [*self._acceptors]
-        if self.mesh is not None:
-            certified.append(self.mesh)
+        certified: list[Acceptor | BrokerMesh | BrokerWeb] = [*self._acceptors]
+        certified += [part for part in (self.mesh, self.web) if part is not None]
         for part in certified:
             try:
                 part.renew_certificates()

@@ -2,6 +2,7 @@
 
 import socket
 from collections.abc import Callable, Iterator, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 import click
@@ -20,6 +21,7 @@ from artemis_py.deployment.exchanges import KeepExchange, exchange_changes
 from artemis_py.deployment.plan import plan
 from artemis_py.deployment.protocols import installed_protocols
 from artemis_py.deployment.storage import journal_folder, warnings_of_store
+from artemis_py.deployment.web import missing_extra
 from artemis_py.errors import ConfigError, Problem, StoreError
 from artemis_py.protocol import ProtocolManager
 from artemis_py.security.authenticator import AnonymousAccess
@@ -86,6 +88,10 @@ def _try(config: BrokerConfig, file: Path, findings: Findings) -> None:
     refused = broker.deployment.apply(plan(broker.deployment.running(config), config))
     findings.problems += [Problem(str(file), each.line, each.element, each.message) for each in refused]
     _check_acceptors(config.acceptors, [factory(broker.host) for factory in installed_protocols()], findings)
+    if config.web is not None:
+        _check_socket(config.web.acceptor, findings)
+        if find_spec("aiohttp") is None:
+            findings.problems.append(missing_extra(config.web))
     if config.security_enabled:
         findings.collect(lambda: _check_users(config, findings))
 
@@ -97,10 +103,14 @@ def _check_acceptors(
     findings.problems += checked.problems
     findings.warnings += checked.warnings
     for acceptor in [each for each in acceptors if each not in checked.left_out]:
-        findings.collect(lambda acceptor=acceptor: server_context(acceptor))  # type: ignore[misc]
-        if not _resolves(acceptor.host):
-            text = f"the host {acceptor.host} does not resolve on this machine; write an address such as 0.0.0.0"
-            findings.warnings.append(Problem(acceptor.file, acceptor.line, "acceptor", text))
+        _check_socket(acceptor, findings)
+
+
+def _check_socket(acceptor: AcceptorConfig, findings: Findings) -> None:
+    findings.collect(lambda: server_context(acceptor))
+    if not _resolves(acceptor.host):
+        text = f"the host {acceptor.host} does not resolve on this machine; write an address such as 0.0.0.0"
+        findings.warnings.append(Problem(acceptor.file, acceptor.line, "acceptor", text))
 
 
 def _resolves(host: str) -> bool:

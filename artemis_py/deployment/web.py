@@ -18,6 +18,12 @@ LoginCounts = Callable[[], tuple[int, int]]
 """Returns how many logins have succeeded, and how many have failed."""
 
 
+def missing_extra(config: WebConfig) -> Problem:
+    """Return the problem of a configuration that needs the extra `http` where that is not installed."""
+    text = "needs packages that are not installed: pip install 'artemis-py-broker[http]'"
+    return Problem(config.acceptor.file, config.acceptor.line, "web", text)
+
+
 class BrokerWeb:
     """The HTTP server of one broker, and the metrics that it shows."""
 
@@ -42,8 +48,7 @@ class BrokerWeb:
             from artemis_py.management.http.pages import Pages
             from artemis_py.management.http.server import WebServer
         except ImportError as error:
-            text = f"needs a package that is not installed ({error}): pip install 'artemis-py-broker[http]'"
-            raise ConfigError([Problem(config.acceptor.file, config.acceptor.line, "web", text)]) from error
+            raise ConfigError([missing_extra(config)]) from error
         self._config: Final = config
         self._hosts: Final = hosts
         self._logins: Final = logins
@@ -77,6 +82,10 @@ class BrokerWeb:
     async def stop(self) -> None:
         """Stop listening, and answer what was asked."""
         await self._server.stop()
+
+    def renew_certificates(self) -> None:
+        """Read the files of TLS again. Raises ConfigError if one cannot be used; then nothing has changed."""
+        self._server.renew_certificates()
 
     def begin(self, facts: BrokerFacts) -> None:
         """Count from now on: what the broker says about itself is known, and no client is there yet."""

@@ -92,6 +92,20 @@ class WebServer:
             raise ConfigError([Mistake(config.file, config.line, "web", text)]) from error
         LOGGER.info("answering HTTP: url=%s", self.url)
 
+    def renew_certificates(self) -> None:
+        """Read the files of TLS again, for connections that come from now on.
+
+        Raises ConfigError if one cannot be used; the certificates are those of before then.
+        """
+        tls = self.config.tls
+        if self._tls is None or tls is None:
+            return
+        # asyncio has taken the context; what is wrong with the files is found out with another one.
+        server_context(self.config)
+        self._tls.load_cert_chain(tls.key_store_path, tls.private_key_path, lambda: tls.key_store_password or "")
+        if tls.trust_store_path is not None:
+            self._tls.load_verify_locations(tls.trust_store_path)
+
     async def stop(self) -> None:
         """Close the socket, and all connections when their requests have been answered."""
         listening, self._listening = self._listening, None

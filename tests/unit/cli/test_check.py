@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner
 
 from artemis_py.cli.check import check, examine
@@ -50,6 +51,22 @@ def test_a_circle_of_diverts_is_a_warning(tmp_path: Path) -> None:
     assert outcome.exit_code == 0
     text = "divert: the diverts d -> e -> d form a circle; a message goes through each of them once"
     assert f"warning: {file}:6: {text}" in outcome.output
+
+
+def test_what_http_needs_is_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its certificate, its host, and the packages of the extra."""
+    file = written(tmp_path)
+    web = '<web xmlns="urn:artemis-py"><bind>https://no.such.host.invalid?keyStorePath=broker.xml</bind></web>'
+    file.write_text(file.read_text(encoding="utf-8").replace("</core>", f"</core>\n{web}"), encoding="utf-8")
+    monkeypatch.setattr("artemis_py.cli.check.find_spec", lambda name: None)
+
+    found = examine(file)
+
+    certificate, extra = found.problems
+    assert (certificate.line, "keyStorePath=" in certificate.message) == (6, True)
+    assert (extra.line, extra.element) == (6, "web")
+    assert "pip install 'artemis-py-broker[http]'" in extra.message
+    assert any("no.such.host.invalid does not resolve" in warning.message for warning in found.warnings)
 
 
 WRONG = """<configuration xmlns="urn:activemq"><core xmlns="urn:activemq:core">

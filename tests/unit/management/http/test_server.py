@@ -1,6 +1,7 @@
 """The server: health, limits, headers, TLS, and what happens when it cannot listen."""
 
 import asyncio
+import shutil
 import socket
 import ssl
 from pathlib import Path
@@ -184,6 +185,34 @@ def test_a_certificate_logs_in_over_tls(tmp_path: Path) -> None:
     folder = CERTIFICATES
     bind = f"https://127.0.0.1:0?keyStorePath={folder}/broker.pem;trustStorePath={folder}/authority.pem"
     run(tmp_path, steps, security=True, bind=bind)
+
+
+def test_new_certificates_are_used_after_a_reload(tmp_path: Path) -> None:
+    """And files that cannot be used leave the old ones in force."""
+    file = tmp_path / "key.pem"
+    shutil.copy(CERTIFICATES / "broker.pem", file)
+
+    async def subject(site: Site) -> bytes:
+        tls = ssl.create_default_context(cafile=CERTIFICATES / "authority.pem")
+        tls.check_hostname = False
+        port = int(site.url.rpartition(":")[2])
+        _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=tls)
+        shown: bytes = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+        writer.close()
+        return shown
+
+    async def steps(site: Site) -> None:
+        before = await subject(site)
+        file.write_text("nothing")
+        refused = site.broker.reload(site.broker.config)
+        assert [problem.element for problem in refused.problems] == ["acceptor web"]
+        assert await subject(site) == before
+        shutil.copy(CERTIFICATES / "client.pem", file)
+
+        assert site.broker.reload(site.broker.config).problems == []
+        assert await subject(site) != before
+
+    run(tmp_path, steps, bind=f"https://127.0.0.1:0?keyStorePath={file}")
 
 
 def test_refusals_have_codes_and_statuses() -> None:
