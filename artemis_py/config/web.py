@@ -24,7 +24,7 @@ _EXAMPLE: Final = f"write one such as {DEFAULT_BIND} or https://0.0.0.0:8443?key
 
 
 def read_web(root: Any, elements: Elements, overrides: Overrides, folder: Path) -> WebConfig | None:
-    """Return what `<web>` says; None if there is neither the element nor a variable that replaces a part of it."""
+    """Return what `<web>` says; None if there is no such element and no variable for a part of it, or it is wrong."""
     element = root.find(in_own("web"))
     values = elements.children(element, WEB_OPTIONS, "web")
     if element is None and not values:
@@ -38,7 +38,7 @@ def read_web(root: Any, elements: Elements, overrides: Overrides, folder: Path) 
         bind = element.find(in_own("bind"))
         place = report.place(element if bind is None else bind)
     acceptor = _socket(Written(values.get("bind", DEFAULT_BIND), place), elements, folder)
-    return WebConfig(**values) if acceptor is None else WebConfig(**values, acceptor=acceptor)
+    return None if acceptor is None else WebConfig(**values, acceptor=acceptor)
 
 
 def _socket(written: Written, elements: Elements, folder: Path) -> AcceptorConfig | None:

@@ -1,6 +1,7 @@
 """The `<web>` element: where the broker answers HTTP, and what it answers."""
 
 from typing import Final
+from urllib.parse import urlsplit
 
 from attrs import field, frozen
 
@@ -34,8 +35,15 @@ class WebConfig:
         Kind.BOOLEAN, True, "Whether `/console/jolokia` answers programs that were written for Artemis."
     )
     # The text of `bind` is what can change; the line where it is written does not matter.
-    acceptor: AcceptorConfig = field(factory=lambda: AcceptorConfig(name="web", port=DEFAULT_PORT), eq=False)
-    """Socket that `bind` describes."""
+    acceptor: AcceptorConfig = field(eq=False)
+    """Socket that `bind` describes. Programs that use TLS give it; ValueError says so."""
+
+    @acceptor.default
+    def _socket_of_bind(self) -> AcceptorConfig:
+        url = urlsplit(self.bind)
+        if url.scheme != "http" or not url.hostname:
+            raise ValueError(f"{self.bind} is not http://host:port: give the acceptor, with its TLS")
+        return AcceptorConfig(name="web", host=url.hostname, port=DEFAULT_PORT if url.port is None else url.port)
 
     def __str__(self) -> str:
         # The parameters of a URL may hold a password.

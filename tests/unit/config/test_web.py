@@ -89,6 +89,14 @@ def test_a_wrong_socket_is_named(bind: str, text: str) -> None:
     assert "bind" in first
 
 
+def test_a_program_needs_to_write_the_address_only() -> None:
+    found = WebConfig(bind="http://[::1]:0").acceptor
+
+    assert (found.host, found.port) == ("::1", 0)
+    with pytest.raises(ValueError, match="give the acceptor"):
+        WebConfig(bind="https://127.0.0.1:0")
+
+
 def test_variables_replace_its_parts_and_bring_it_into_being(tmp_path: Path) -> None:
     file = tmp_path / "broker.xml"
     file.write_text('<configuration xmlns="urn:activemq"><core xmlns="urn:activemq:core"/></configuration>')

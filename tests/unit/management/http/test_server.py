@@ -20,7 +20,6 @@ from artemis_py.errors import ConfigError, InUse, Refusal
 from artemis_py.management.http import administration, server
 from artemis_py.management.http.config import WebConfig
 from artemis_py.management.http.problems import code_of, of_refusal
-from artemis_py.transport.config import AcceptorConfig
 from tests.unit.management.http.site import Site, run
 
 pytestmark = pytest.mark.one_build  # nothing of this is compiled
@@ -31,7 +30,7 @@ CERTIFICATES = Path(__file__).parents[3] / "transport" / "certificates"
 
 def with_web(port: int) -> BrokerConfig:
     """An embedded broker that answers HTTP."""
-    return evolve(embedded_config(), web=WebConfig(acceptor=AcceptorConfig(name="web", port=port)))
+    return evolve(embedded_config(), web=WebConfig(bind=f"http://127.0.0.1:{port}"))
 
 
 def test_a_broker_that_runs_is_healthy(tmp_path: Path) -> None:
