@@ -23,6 +23,9 @@ ONE_BUILD = tuple(
     REPOSITORY / "tests" / name
     for name in (
         "cli",
+        "cluster/test_large_storm.py",
+        "cluster/test_newcomer_storm.py",
+        "cluster/test_storm.py",
         "crash",
         "interop",
         "tutorials",
@@ -31,10 +34,15 @@ ONE_BUILD = tuple(
         "test_citations.py",
         "test_install_lines.py",
         "test_options_are_read.py",
+        "unit/config/test_web.py",
+        "unit/management/http",
+        "unit/management/metrics",
+        "unit/management/test_console_files.py",
         "unit/migrate",
         "unit/test_manpages.py",
         "unit/test_manual.py",
         "unit/test_manual_commands.py",
+        "unit/test_zeroconf.py",
     )
 )
 

@@ -1,6 +1,7 @@
 """The genuine client of ActiveMQ, both generations of it, against each broker: everything seen is as expected."""
 
 import json
+import os
 import random
 import re
 import subprocess
@@ -22,6 +23,7 @@ MOST: Final = r"(?!Scheduled\.cron$).*"
 CLASSIC: Final = "classic"
 ARTEMIS: Final = "artemis"
 OURS: Final = "ours"
+ALL_PEERS: Final = os.environ.get("ARTEMIS_PY_OPENWIRE_PEERS", "0") != "0"
 BROKERS: Final = (CLASSIC, ARTEMIS, OURS)
 
 CERTIFICATES: Final = REPOSITORY / "tests" / "transport" / "certificates"
@@ -91,8 +93,10 @@ def test_all_that_is_seen_is_expected(
     """Every scenario in one process; a scenario that fails fails the test with its stack trace.
 
     A broker of others has races that are not ours to mend: only what it shows twice is held against the record, and a
-    scenario may fail with it once.
+    scenario may fail with it once. Its releases do not change, so one client is enough for it on most days.
     """
+    if broker != OURS and generation is not CLASSIC_5 and not ALL_PEERS:
+        pytest.skip("ARTEMIS_PY_OPENWIRE_PEERS=1 holds the other brokers against the record with this client, too")
     build = builds(generation)
     names = peers.EVERYTHING if generation is CLASSIC_5 else MOST
     start = starter(broker, build, request)

@@ -11,8 +11,6 @@ from artemis_py.management.http.config import WebConfig
 from artemis_py.security.authenticator import AnonymousAccess
 from tests.unit.config.samples import mistakes, read
 
-pytestmark = pytest.mark.one_build  # nothing of this is compiled
-
 
 def web(*lines: str) -> str:
     """The element with these lines."""

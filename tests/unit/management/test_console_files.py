@@ -6,8 +6,6 @@ from typing import Final
 
 import pytest
 
-pytestmark = pytest.mark.one_build  # nothing of this is compiled
-
 FILES: Final = {
     each.name: each.read_text(encoding="utf-8")
     for each in files("artemis_py.console").iterdir()

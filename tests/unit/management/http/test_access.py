@@ -7,8 +7,6 @@ import pytest
 
 from tests.unit.management.http.site import Site, run
 
-pytestmark = pytest.mark.one_build  # nothing of this is compiled
-
 API = "/api/v1"
 ADMIN = ("admin", "secret")
 

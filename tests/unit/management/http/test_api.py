@@ -15,8 +15,6 @@ from artemis_py.management.http.api import COLLECTIONS, attributes_of, member
 from tests.unit.management.http.site import Site, run
 from tests.unit.management.world import MULTICAST, World
 
-pytestmark = pytest.mark.one_build  # nothing of this is compiled
-
 API = "/api/v1"
 
 

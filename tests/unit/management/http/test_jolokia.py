@@ -13,8 +13,6 @@ from artemis_py.errors import InvalidRequest
 from artemis_py.management.http.object_names import Keys, is_pattern, name_of, parse_name
 from tests.unit.management.http.site import Answer, Site, run
 
-pytestmark = pytest.mark.one_build  # nothing of this is compiled
-
 J = "/console/jolokia"
 BROKER = 'org.apache.activemq.artemis:broker="b"'
 QUEUE = f'{BROKER},component=addresses,address="orders",subcomponent=queues,routing-type="anycast",queue="orders"'

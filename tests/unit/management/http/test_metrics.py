@@ -9,8 +9,6 @@ from artemis_py.core.messages.view import MessageView
 from artemis_py.core.runtime.access import Subject
 from tests.unit.management.http.site import Site, run
 
-pytestmark = pytest.mark.one_build  # nothing of this is compiled
-
 OPEN = {"Accept": "application/openmetrics-text; version=1.0.0, text/plain;version=0.0.4;q=0.3"}
 NOWHERE = "<anonymous-metrics>NOWHERE</anonymous-metrics>"
 EVERYWHERE = "<anonymous-metrics>EVERYWHERE</anonymous-metrics>"

@@ -22,8 +22,6 @@ from artemis_py.management.http.config import WebConfig
 from artemis_py.management.http.problems import code_of, of_refusal
 from tests.unit.management.http.site import Site, run
 
-pytestmark = pytest.mark.one_build  # nothing of this is compiled
-
 API = "/api/v1"
 CERTIFICATES = Path(__file__).parents[3] / "transport" / "certificates"
 

@@ -1,7 +1,5 @@
 """What the metrics of a broker show, and that their number does not grow with what clients do."""
 
-import pytest
-
 from artemis_py.core.queues.outcomes import ACCEPTED, FAILED, REJECTED
 from artemis_py.core.routing.duplicates import DUPLICATE_ID
 from artemis_py.core.runtime.access import Permission, Subject
@@ -23,8 +21,6 @@ from tests.core_harness import attach, make_queue, make_session, pass_time, send
 from tests.unit.core.exchange_world import make_exchange, publish
 from tests.unit.management.metrics.world import MetricsWorld, values_of, what_is_not_zero
 from tests.unit.management.test_mesh_control import Member, Two
-
-pytestmark = pytest.mark.one_build  # nothing of this is compiled
 
 
 def opened(id: int, protocol: str = "AMQP", acceptor: str = "main") -> ConnectionOpened:

@@ -11,8 +11,6 @@ from artemis_py.management.metrics.histogram import Histogram
 from tests.examples import examples
 from tests.unit.management.metrics.world import MetricsWorld
 
-pytestmark = pytest.mark.one_build  # nothing of this is compiled
-
 FAMILIES: Final = [
     Family("logins", Kind.COUNTER, "Logins.", "", ("result",)).by([(("ok",), 3), (("bad",), 0)]),
     Family("memory_bytes", Kind.GAUGE, 'Say "bytes" \\ twice\nhere.', "bytes").of(1.5),

@@ -11,8 +11,6 @@ from artemis_py.management.metrics.exposition import PREFIX, Family, Kind
 from tests.unit.management.metrics.world import MetricsWorld
 from tests.unit.management.test_mesh_control import Two
 
-pytestmark = pytest.mark.one_build  # nothing of this is compiled
-
 REPOSITORY: Final = Path(__file__).resolve().parents[4]
 PAGE: Final = (REPOSITORY / "docs" / "monitoring.md").read_text(encoding="utf-8")
 ALERTS: Final = (REPOSITORY / "conf" / "prometheus" / "alerts.yml").read_text(encoding="utf-8")

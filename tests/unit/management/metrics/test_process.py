@@ -9,8 +9,6 @@ from artemis_py.management.metrics import process
 from artemis_py.management.metrics.process import ProcessFigures
 from tests.unit.management.metrics.world import values_of
 
-pytestmark = pytest.mark.one_build  # nothing of this is compiled
-
 # A name may have spaces and brackets. After it come the state and 19 numbers up to the start, in ticks, and after two
 # more the pages in RAM (proc(5)).
 STAT = f"42 (a) b) S {' '.join(['0'] * 18)} {500 * os.sysconf('SC_CLK_TCK')} 999 10 0\n"
