@@ -34,6 +34,7 @@ FILTERS_PER_PACKET: Final = 1000
 LINKS: Final = 1000
 """In each session of a connection, of which there are as many:"""
 SESSIONS: Final = 5
+ASKED_S: Final = 8.0
 QUIET_S: Final = 0.5
 """So long the canaries go on when a load is done."""
 
@@ -633,16 +634,24 @@ def web_socket(port: int) -> None:
         data = data[-1:] + more
 
 
-def over_http(port: int, url: str, queues: int = 100_000) -> None:
-    """Twenty times the largest page of a list of 100,000 queues, sorted and filtered, all metrics, and the broker."""
+def many_queues(port: int) -> Client:
+    """100,000 queues, of a session that stays."""
     client = mqtt(port, "many", clean=False)
-    subscribe_many(client, [f"h/{number}" for number in range(queues)], 1)
+    subscribe_many(client, [f"h/{number}" for number in range(100_000)], 1)
     time.sleep(QUIET_S)
-    page = "/api/v1/queues?field=name&operation=CONTAINS&value=h&sortField=messageCount&sortOrder=desc&pageSize=1000"
-    for _ in range(20):
-        for path in (page, "/metrics", "/api/v1/broker"):
+    return client
+
+
+def asked(path: str) -> Callable[[str], None]:
+    """What asks over HTTP for a path again and again, for some seconds."""
+
+    def ask(url: str) -> None:
+        end = time.monotonic() + ASKED_S
+        while time.monotonic() < end:
             with urllib.request.urlopen(url + path, timeout=300) as answer:
                 answer.read()
+
+    return ask
 
 
 LOADS: Final[dict[str, Callable[[int], None]]] = {
@@ -664,19 +673,28 @@ LOADS: Final[dict[str, Callable[[int], None]]] = {
     "transaction": transaction,
     "web-socket": web_socket,
 }
-HTTP_LOADS: Final[dict[str, Callable[[int, str], None]]] = {"http": over_http}
+LARGEST_PAGE: Final = (
+    "/api/v1/queues?field=name&operation=CONTAINS&value=h&sortField=messageCount&sortOrder=desc&pageSize=1000"
+)
+HTTP_LOADS: Final = {
+    "http-list": asked(LARGEST_PAGE),
+    "http-metrics": asked("/metrics"),
+    "http-broker": asked("/api/v1/broker"),
+}
+"""Requests to a broker that has 100,000 queues before the canaries begin."""
 
 
 def measure(python: Path, name: str, folder: Path, persistence: bool) -> dict[str, float]:
     """One load against a broker of its own."""
     broker = Broker(python, folder, persistence)
     try:
+        owner = many_queues(broker.port) if name in HTTP_LOADS else None
         canaries = {kind: Canary(kind, broker.port) for kind in ("mqtt", "amqp")}
         start = time.monotonic()
-        if name in LOADS:
+        if owner is None:
             LOADS[name](broker.port)
         else:
-            HTTP_LOADS[name](broker.port, broker.url)
+            HTTP_LOADS[name](broker.url)
         seconds = time.monotonic() - start
         time.sleep(QUIET_S)
         result = {"seconds": seconds}
