@@ -2,8 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from operator import attrgetter
-from typing import Any, ClassVar, Final, NamedTuple
+from typing import ClassVar, Final, NamedTuple
 
 from artemis_py.core.addresses.address import Address
 from artemis_py.core.names.routing_type import RoutingType
@@ -20,6 +19,7 @@ from artemis_py.core.settings.queue_config import QueueConfig
 from artemis_py.errors import InvalidRequest, LimitExceeded, NoSuchAddress, NoSuchQueue, QueueExists
 from artemis_py.management.address_control import routing_types
 from artemis_py.management.branch_control import BRANCH_OPERATIONS
+from artemis_py.management.broker_totals import ADDRESS_TOTALS, QUEUE_TOTALS, total
 from artemis_py.management.connection_control import CONNECTION_OPERATIONS
 from artemis_py.management.control import MAX_NAMES, Control, Kind, Operation, Parameter, bounded_names, proposal
 from artemis_py.management.divert_control import DIVERT_COLUMNS, OPERATIONS, all_diverts, divert_names
@@ -102,21 +102,6 @@ CONNECTION_COLUMNS: Final[Mapping[str, Callable[[Session], object]]] = {
 }
 
 
-QUEUE_TOTALS: Final[dict[str, Callable[[Any], int]]] = {
-    "TotalMessageCount": attrgetter("message_count"),
-    "TotalMessagesAdded": attrgetter("messages_added"),
-    "TotalMessagesAcknowledged": attrgetter("messages_acknowledged"),
-    "TotalConsumerCount": attrgetter("consumer_count"),
-}
-"""Attributes that are sums over all queues, and what is added."""
-
-ADDRESS_TOTALS: Final[dict[str, Callable[[Any], int]]] = {
-    "RoutedMessageCount": attrgetter("routed"),
-    "UnRoutedMessageCount": attrgetter("unrouted"),
-}
-"""The same over all addresses."""
-
-
 class Attached(NamedTuple):
     """A consumer and the session it belongs to."""
 
@@ -171,14 +156,6 @@ def _filter_object(wanted: object) -> Mapping[str, object]:
     if wanted is None or wanted == "":
         return {}
     raise InvalidRequest("options must be a JSON object, or empty")
-
-
-def _total(name: str) -> Callable[["BrokerControl"], int]:
-    """Return what reads one of these attributes."""
-    counter = QUEUE_TOTALS.get(name)
-    if counter is not None:
-        return lambda control: sum(map(counter, control.domain.queues.values()))
-    return lambda control: sum(map(ADDRESS_TOTALS[name], control.domain.addresses.values()))
 
 
 class BrokerControl(Control):
@@ -412,10 +389,10 @@ class BrokerControl(Control):
         "VirtualHostNames": host_names,
         "AddressCount": lambda control: len(control.domain.addresses),
         "QueueCount": lambda control: len(control.domain.queues),
-        **{name: _total(name) for name in QUEUE_TOTALS},
+        **{name: total(name) for name in QUEUE_TOTALS},
         "TotalMessagesDiscarded": lambda control: control.domain.discards.count,
         "AddressMemoryUsage": lambda control: control.domain.account.size_bytes,
-        **{name: _total(name) for name in ADDRESS_TOTALS},
+        **{name: total(name) for name in ADDRESS_TOTALS},
         "ConnectionCount": lambda control: len(control.sessions.opened),
         "StrandedMessageCount": stranded,
         "DiskStoreUsage": lambda control: control.facts.disk_usage(),
