@@ -6,7 +6,8 @@ where all others are, and nothing can be done over HTTP that a message to the ma
 
 import asyncio
 import json
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import AsyncIterator, Callable, Generator, Sequence
+from contextlib import asynccontextmanager
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -96,13 +97,31 @@ class Administration:
         tell(True, result)
         return result
 
-    async def _in_session(
-        self,
-        caller: Caller,
-        host: str,
-        ask: Callable[[Find], object],
-        is_change: bool,
-    ) -> object:
+    async def _in_session(self, caller: Caller, host: str, ask: Callable[[Find], object], is_change: bool) -> object:
+        async with self._place():
+            facts = self._facts()
+            self._heartbeat.enter()
+            services = self._domains.named(host) if host else self._domains.default
+            domain = services.sessions.domain
+            session = services.sessions.open(caller.subject, "", caller.peer, PROTOCOL, is_operator=True)
+            try:
+                session.check(Permission.MANAGE, domain.options.management_address)
+                resources = self._resources(services, facts)
+                result = ask(lambda resource: _found(resources, resource, session))
+                self._heartbeat.plan()
+                if isinstance(result, Generator):
+                    result = await end_of(result, domain.dispatcher, self._heartbeat)
+                if is_change:
+                    await _durable(domain, self._heartbeat)
+                return result
+            finally:
+                self._heartbeat.enter()
+                session.close()
+                self._heartbeat.plan()
+
+    @asynccontextmanager
+    async def _place(self) -> AsyncIterator[None]:
+        """Wait until few enough requests are carried out. Raises Problem if too many wait."""
         if self._waiting >= MOST_WAITING:
             raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, "busy", f"{MOST_WAITING} requests are waiting already")
         self._waiting += 1
@@ -111,36 +130,9 @@ class Administration:
         finally:
             self._waiting -= 1
         try:
-            return await self._carry_out(caller, host, ask, is_change)
+            yield
         finally:
             self._room.release()
-
-    async def _carry_out(
-        self,
-        caller: Caller,
-        host: str,
-        ask: Callable[[Find], object],
-        is_change: bool,
-    ) -> object:
-        facts = self._facts()
-        self._heartbeat.enter()
-        services = self._domains.named(host) if host else self._domains.default
-        domain = services.sessions.domain
-        session = services.sessions.open(caller.subject, "", caller.peer, PROTOCOL, is_operator=True)
-        try:
-            session.check(Permission.MANAGE, domain.options.management_address)
-            resources = self._resources(services, facts)
-            result = ask(lambda resource: _found(resources, resource, session))
-            self._heartbeat.plan()
-            if isinstance(result, Generator):
-                result = await end_of(result, domain.dispatcher, self._heartbeat)
-            if is_change:
-                await _durable(domain, self._heartbeat)
-            return result
-        finally:
-            self._heartbeat.enter()
-            session.close()
-            self._heartbeat.plan()
 
     def _resources(self, services: Services, facts: BrokerFacts) -> Resources:
         if services is self._domains.default:
@@ -159,20 +151,41 @@ def _found(resources: Resources, resource: str, session: Session) -> Control:
 async def end_of(steps: Steps, dispatcher: Dispatcher, heartbeat: Heartbeat) -> Any:
     """Return the result of work in slices, when its last one has been done. Raises what it raises."""
     end: asyncio.Future[object] = asyncio.get_running_loop().create_future()
-    dispatcher.slices.start(steps, end.set_result, end.set_exception)
+
+    def guarded() -> Steps:
+        try:
+            return (yield from steps)
+        except Refusal:
+            raise
+        except Exception as error:  # whoever waits must hear of it: in a later slice nobody else would tell
+            _refuse(end, error)
+            return None
+
+    dispatcher.slices.start(guarded(), lambda result: _resolve(end, result), lambda refusal: _refuse(end, refusal))
     heartbeat.plan()
     return await end
 
 
 async def _durable(domain: Domain, heartbeat: Heartbeat) -> None:
     """Wait until everything that has been done is durable. Raises StoreError."""
-    stored: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    stored: asyncio.Future[object] = asyncio.get_running_loop().create_future()
 
     def failed(reason: str) -> None:
         text = f"done, but the store failed: {reason}; after a restart it may be undone"
-        stored.set_exception(StoreError(text))
+        _refuse(stored, StoreError(text))
 
     heartbeat.enter()
-    domain.storage.when_durable(lambda: stored.set_result(None), failed)
+    domain.storage.when_durable(lambda: _resolve(stored, None), failed)
     heartbeat.plan()
     await stored
+
+
+# A request may have been cancelled in the meantime, because the broker stops.
+def _resolve(future: asyncio.Future[object], result: object) -> None:
+    if not future.done():
+        future.set_result(result)
+
+
+def _refuse(future: asyncio.Future[object], error: Exception) -> None:
+    if not future.done():
+        future.set_exception(error)
