@@ -7,12 +7,13 @@ is not served: what it shows is in the API.
 import json
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, Final
 
 from aiohttp import web
 
+from artemis_py.core.runtime.background import Steps
 from artemis_py.errors import InvalidFilter, InvalidRequest, NotAuthorized, Refusal
 from artemis_py.management.audit import only_reads
 from artemis_py.management.broker_control import BrokerControl
@@ -35,7 +36,7 @@ _SEPARATOR: Final = re.compile(r"((?:[^!/]|!.)*)(?:/|$)", re.DOTALL)
 _NUMBER: Final = re.compile(r"-?[0-9]{1,18}")
 
 Request = Mapping[str, Any]
-"""One request, as Jolokia has it in a body."""
+"""A request in the form of Jolokia's JSON."""
 
 
 class _Failure(Exception):
@@ -109,7 +110,7 @@ class Jolokia:
             case "version":
                 return await self._administration.read(caller, "", _version)
             case "search":
-                return await self._administration.read(caller, "", lambda find: list(_found(find, _text(request))))
+                return await self._administration.read(caller, "", lambda find: _search(find, _text(request)))
             case "read":
                 return await self._administration.read(caller, "", lambda find: _read(find, request))
             case "exec":
@@ -124,8 +125,8 @@ class Jolokia:
             raise InvalidRequest("arguments must be a JSON array")
         values: list[object] = []
 
-        def look(find: Find) -> object:
-            resources = _found(find, _text(request))
+        def look(find: Find) -> Steps:
+            resources = yield from _found(find, _text(request))
             if len(resources) != 1:
                 raise _missing(_text(request))
             (resource,) = resources.values()
@@ -175,10 +176,15 @@ def _version(find: Find) -> object:
     }
 
 
-def _found(find: Find, name: str) -> dict[str, str]:
+def _found(find: Find, name: str) -> Generator[None, None, dict[str, str]]:
     broker = find("broker")
     assert isinstance(broker, BrokerControl)
-    return matching(parse_name(name), broker)
+    return (yield from matching(parse_name(name), broker))
+
+
+def _search(find: Find, name: str) -> Steps:
+    found = yield from _found(find, name)
+    return list(found)
 
 
 def _missing(name: str) -> _Failure:
@@ -186,24 +192,32 @@ def _missing(name: str) -> _Failure:
     return _Failure(HTTPStatus.NOT_FOUND, kind, name[:400])
 
 
-def _read(find: Find, request: Request) -> object:
+def _read(find: Find, request: Request) -> Steps:
     name = _text(request)
     wanted = request.get("attribute")
-    found = _found(find, name)
+    found = yield from _found(find, name)
     if is_pattern(parse_name(name)):
         names = wanted if isinstance(wanted, list) else None if wanted is None else [wanted]
-        return {each: _attributes(find(resource), names) for each, resource in found.items()}
+        values: dict[str, object] = {}
+        for each, resource in found.items():
+            yield None
+            try:
+                control = find(resource)
+            except (Problem, Refusal):
+                continue  # it has gone since
+            values[each] = yield from _attributes(control, names)
+        return values
     if not found:
         raise _missing(name)
     control = find(next(iter(found.values())))
     if isinstance(wanted, str):
         return _attribute(control, wanted)
-    return _attributes(control, wanted)
+    return (yield from _attributes(control, wanted))
 
 
-def _attributes(control: Control, wanted: object) -> dict[str, object]:
+def _attributes(control: Control, wanted: object) -> Steps:
     if wanted is None:
-        return {name: control.read(name) for name in control.attributes}
+        return (yield from control.read_many(control.attributes))
     if not isinstance(wanted, list) or not all(isinstance(name, str) for name in wanted):
         raise InvalidRequest("attribute must be a name, or an array of names")
     return {name: _attribute(control, name) for name in wanted}

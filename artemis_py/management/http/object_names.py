@@ -6,7 +6,7 @@ A value may be a pattern: `*` stands for any characters, `?` for one.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import Final
 
@@ -14,6 +14,7 @@ from artemis_py.core.queues.queue import queues_of
 from artemis_py.errors import InvalidRequest
 from artemis_py.management.broker_control import BrokerControl
 from artemis_py.management.divert_control import all_diverts
+from artemis_py.management.listing import SLICE_ITEMS
 
 DOMAIN: Final = "org.apache.activemq.artemis"
 
@@ -58,11 +59,15 @@ def name_of(keys: Keys) -> str:
     return f"{DOMAIN}:{','.join(parts)}"
 
 
-def matching(wanted: Keys, broker: BrokerControl) -> dict[str, str]:
-    """Return the resources that a name stands for, by their object names. Raises InvalidRequest if they are many."""
+def matching(wanted: Keys, broker: BrokerControl) -> Generator[None, None, dict[str, str]]:
+    """Return the resources that a name stands for, by their object names: work in slices, as a pattern is compared
+    with everything there is. Raises InvalidRequest if they are many.
+    """
     found: dict[str, str] = {}
     matchers = {key: _matcher(value) for key, value in wanted.items()}
-    for keys, resource in _objects(wanted, matchers, broker):
+    for number, (keys, resource) in enumerate(_objects(wanted, broker), start=1):
+        if number % SLICE_ITEMS == 0:
+            yield
         if keys.keys() == wanted.keys() and all(matchers[key](value) for key, value in keys.items()):
             found[name_of(keys)] = resource
             if len(found) > MOST_OBJECTS:
@@ -70,9 +75,7 @@ def matching(wanted: Keys, broker: BrokerControl) -> dict[str, str]:
     return found
 
 
-def _objects(
-    wanted: Keys, matchers: Mapping[str, Callable[[str], bool]], broker: BrokerControl
-) -> Iterator[tuple[dict[str, str], str]]:
+def _objects(wanted: Keys, broker: BrokerControl) -> Iterator[tuple[dict[str, str], str]]:
     """Yield objects with the same keys as the one that is wanted, and their resources."""
     top = {"broker": str(broker.read("Name"))}
     if wanted.keys() == {"broker"}:
@@ -81,13 +84,12 @@ def _objects(
     addresses = broker.domain.addresses
     if "address" in wanted:
         exact = _exact(wanted["address"])
-        chosen = addresses.values() if exact is None else [addresses[exact]] if exact in addresses else []
+        # A list, because addresses come and go between two slices.
+        chosen = list(addresses.values()) if exact is None else [addresses[exact]] if exact in addresses else []
         for address in chosen:
-            if not matchers["address"](address.name):
-                continue
             of_address = {**top, "component": "addresses", "address": address.name}
             if "queue" in wanted:
-                for queue in queues_of(address):
+                for queue in list(queues_of(address)):
                     kind = queue.routing_type.name.lower()
                     yield (
                         {**of_address, "subcomponent": "queues", "routing-type": kind, "queue": queue.name},
