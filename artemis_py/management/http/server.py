@@ -30,6 +30,12 @@ MOST_CONNECTIONS: Final = 128
 KEEP_ALIVE_S: Final = 75.0
 """Time in which a connection must bring a whole request, and in which an idle one stays open."""
 
+BACKLOG: Final = 128
+"""Connections that the operating system keeps until they are accepted."""
+
+HANDSHAKE_S: Final = 10.0
+"""Time in which a new connection must be open, with TLS."""
+
 STOP_S: Final = 2.0
 """Time that requests have to end when the broker stops."""
 
@@ -49,6 +55,15 @@ HEADERS: Final = {
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
+class _Refused(asyncio.Protocol):
+    """A connection for which there is no room."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Close it at once."""
+        assert isinstance(transport, asyncio.Transport)
+        transport.abort()
+
+
 class WebServer:
     """Answers HTTP at one socket."""
 
@@ -65,6 +80,8 @@ class WebServer:
         self._listening: asyncio.Server | None = None
         self._idle: Final[dict[RequestHandler, None]] = {}
         """Connections without a request at the moment, the one that has been idle for longest first."""
+        self._arriving: Final[dict[RequestHandler, float]] = {}
+        """Connections that were accepted and are not open yet, with the time until which they may need for that."""
 
     @property
     def port(self) -> int:
@@ -84,7 +101,12 @@ class WebServer:
         await self._runner.setup()
         try:
             self._listening = await asyncio.get_running_loop().create_server(
-                self._connect, config.host, config.port, backlog=MOST_CONNECTIONS, ssl=self._tls
+                self._connect,
+                config.host,
+                config.port,
+                backlog=BACKLOG,
+                ssl=self._tls,
+                ssl_handshake_timeout=None if self._tls is None else HANDSHAKE_S,
             )
         except OSError as error:
             await self._runner.cleanup()
@@ -114,18 +136,24 @@ class WebServer:
             await self._runner.cleanup()
 
     def _connect(self) -> asyncio.Protocol:
-        """Return the protocol of a new connection; makes room for it if there is none."""
+        """Return the protocol of a new connection; makes room for it if there is none, or refuses it."""
         server = self._runner.server
         assert server is not None
-        open_now = server.connections
-        for gone in self._idle.keys() - set(open_now):
+        now = asyncio.get_running_loop().time()
+        there = set(server.connections)
+        for arrived in [each for each, until in self._arriving.items() if each in there or until < now]:
+            del self._arriving[arrived]
+        for gone in self._idle.keys() - there - self._arriving.keys():
             del self._idle[gone]
-        if len(open_now) >= MOST_CONNECTIONS and self._idle:
-            oldest = next(iter(self._idle))
+        if len(there) + len(self._arriving) >= MOST_CONNECTIONS:
+            oldest = next((each for each in self._idle if each in there), None)
+            if oldest is None:
+                return _Refused()
             del self._idle[oldest]
             oldest.force_close()
         connection = server()
         self._idle[connection] = None
+        self._arriving[connection] = now + HANDSHAKE_S
         return connection
 
     @web.middleware

@@ -15,8 +15,10 @@ from artemis_py.config.embedded import embedded_config
 from artemis_py.core.messages.builtin_format import plain_message
 from artemis_py.core.messages.view import MessageView
 from artemis_py.core.runtime.access import Subject
+from artemis_py.core.runtime.background import Steps
 from artemis_py.deployment.lifecycle import State
 from artemis_py.errors import ConfigError, InUse, Refusal
+from artemis_py.management.broker_control import BrokerControl
 from artemis_py.management.http import administration, server
 from artemis_py.management.http.config import WebConfig
 from artemis_py.management.http.problems import code_of, of_refusal
@@ -110,6 +112,25 @@ def test_a_connection_that_is_idle_makes_room(tmp_path: Path, monkeypatch: pytes
     run(tmp_path, steps)
 
 
+def test_a_burst_of_connections_stays_within_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are accepted before any of them is open; those for which there is no room are closed."""
+    monkeypatch.setattr(server, "MOST_CONNECTIONS", 3)
+
+    async def steps(site: Site) -> None:
+        port = int(site.url.rpartition(":")[2])
+        burst = await asyncio.gather(*[asyncio.open_connection("127.0.0.1", port) for _ in range(20)])
+        ends = [asyncio.ensure_future(reader.read(1)) for reader, _ in burst]
+        while sum(not end.done() for end in ends) > 3:
+            await asyncio.sleep(0)
+
+        assert (await site.ask("GET", "/health/live")).status == 200
+        for _, writer in burst:
+            writer.close()
+        await asyncio.gather(*ends, return_exceptions=True)
+
+    run(tmp_path, steps)
+
+
 def test_requests_wait_and_too_many_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(administration, "MOST_AT_A_TIME", 1)
     monkeypatch.setattr(administration, "MOST_WAITING", 2)
@@ -152,6 +173,22 @@ def test_a_mistake_of_ours_says_nothing_but_a_number(
         assert (answer.status, answer.body["code"]) == (500, "internal")
         assert answer.body["detail"].split()[-1] in caplog.text
         assert "Traceback" not in str(answer.body)
+
+    run(tmp_path, steps)
+
+
+def test_a_mistake_in_a_later_slice_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody waits for ever, and the place of the request is free again."""
+
+    def fail(*given: object) -> Steps:
+        yield None
+        raise RuntimeError("planted")
+
+    async def steps(site: Site) -> None:
+        monkeypatch.setattr(BrokerControl, "read_many", fail)
+        for _ in range(2 * administration.MOST_AT_A_TIME):
+            assert (await site.ask("GET", f"{API}/broker")).status == 500
+        assert (await site.ask("GET", f"{API}/queues")).status == 200
 
     run(tmp_path, steps)
 
