@@ -16,13 +16,13 @@ QUEUE_TOTALS: Final[Counters] = {
     "TotalMessagesAcknowledged": attrgetter("messages_acknowledged"),
     "TotalConsumerCount": attrgetter("consumer_count"),
 }
-"""Those over all queues."""
+"""Sums over all queues."""
 
 ADDRESS_TOTALS: Final[Counters] = {
     "RoutedMessageCount": attrgetter("routed"),
     "UnRoutedMessageCount": attrgetter("unrouted"),
 }
-"""Those over all addresses."""
+"""Sums over all addresses."""
 
 
 def total(name: str) -> Callable[["BrokerControl"], int]:

@@ -149,7 +149,7 @@ def _part(make: Make, needs_other: bool, control: "QueueControl", wanted: Mappin
     selection = _selection(control, wanted)
     treatment = make(control, other)
     yield from _treat(control, selection, treatment, EXAMINED, limit)
-    # A list goes on where it was cut; what else has a limit has done what it was asked for.
+    # A list continues where its limit cut it; any other operation is done when it has reached its limit.
     is_done = selection.is_complete or (0 <= limit <= selection.treated and not isinstance(treatment, Listing))
     facts: dict[str, object] = {
         "count": selection.treated,

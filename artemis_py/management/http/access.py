@@ -1,4 +1,4 @@
-"""Who asks over HTTP: logins, and requests that other web sites make a browser send.
+"""Logins over HTTP, and protection against requests that pages of other web sites cause.
 
 A browser that has logged in here sends the login along with requests that the pages of other sites make. Such a page
 cannot read the answer, because no other origin is allowed (CORS), and whatever changes something needs a request that
@@ -42,7 +42,7 @@ Done = Callable[[LoginResult], None]
 
 @frozen
 class Caller:
-    """Who makes a request."""
+    """The sender of a request."""
 
     subject: Subject
     peer: str

@@ -1,4 +1,4 @@
-"""Health, for whatever restarts a broker or sends clients to it. Nobody needs to log in, and nothing is named.
+"""Health checks for supervisors and load balancers. They need no login, and their answers name nothing.
 
 Liveness never looks at the disk or at other brokers: a restart would mend neither.
 """

@@ -47,7 +47,7 @@ class Sample:
     value: float
     labels: Labels = ()
     suffix: str = ""
-    """`_bucket`, `_count` or `_sum` in a histogram. Those of counters and infos are added when they are written."""
+    """`_bucket`, `_count` or `_sum` in a histogram; `render` adds the suffixes of counters and infos."""
 
 
 @frozen
