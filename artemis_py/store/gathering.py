@@ -25,6 +25,8 @@ class Gathering:
         self._gathering: Batch = Batch(1)
         self._is_planned: bool = False
         """Whether a commit is going to start, without another call of `_plan` or `_urge`."""
+        self._tells_empty: bool = False
+        """Whether `_empty` is called when the batch has no message left."""
 
     def put(self, reference: Reference) -> None:
         """Gather a reference; see `Storage`."""
@@ -51,10 +53,17 @@ class Gathering:
     def remove(self, reference: Reference) -> None:
         """Gather a removal; see `Storage`."""
         if self.failure is None:
-            self._gathering.remove(reference)
+            batch = self._gathering
+            batch.remove(reference)
             if not self._is_planned:
                 self._plan()
+            elif self._tells_empty and batch.puts.count == 0 and len(batch.waiting) > 0 and len(batch.gone) == 0:
+                self._empty()
 
     def _plan(self) -> None:
         """Have a commit start, without hurry."""
+        raise NotImplementedError
+
+    def _empty(self) -> None:
+        """Have the callers answered who wait for this batch: each message in it was consumed, and needs no record."""
         raise NotImplementedError

@@ -10,10 +10,11 @@ A batch is cut in a callback of its own on the loop: between other callbacks, ne
 With a log (`folding`), a commit appends to it. That is so quick that a batch would be cut too early: most messages
 would be written just before they are consumed, and each connection would be answered more often than it has to be. So
 the batch is looked at: a small one is committed at once, a larger one when nothing was added since the last look, after
-a number of looks, or when its records are enough for a fold. Looks are counted and not the time, because a message is
-consumed after some iterations of the loop, however long they are. If the disk is quick and the record small, the loop
-waits for the sync itself, which costs less than waking another thread twice. A caller whose messages nobody consumes
-before they are durable, such as a mesh, hastens it: then it is not looked at.
+a number of looks, when its records are enough for a fold, or at once when all its messages were consumed, so that
+nothing is to be written. Looks are counted and not the time, because a message is consumed after some iterations of the
+loop, however long they are. If the disk is quick and the record small, the loop waits for the sync itself, which costs
+less than waking another thread twice. A caller whose messages nobody consumes before they are durable, such as a mesh,
+hastens it: then it is not looked at.
 
 `lmdb` says what the changes are. This module decides when they are committed. A store has these states:
 
@@ -170,6 +171,7 @@ class GroupCommit(Gathering):
         self.files.worker = worker
         if self._folding is not None:
             self._folding.worker = folding_worker or worker
+            self._tells_empty = True
 
     def close(self, queues: list[Queue]) -> None:
         """Write the rest, note where the queues' sequences stand, and close. The worker must have ended before.
@@ -312,6 +314,20 @@ class GroupCommit(Gathering):
         self._looks += 1
         self._changes_seen = changes
         run.scheduler.call_later(LOOK_S, partial(self._look, number))
+
+    def _empty(self) -> None:
+        """Have the batch committed in the coming iteration of the loop, if it is still without work then."""
+        if self._run is not None:
+            self._tells_empty = False
+            self._run.scheduler.call_soon(partial(self._commit_empty, self._gathering.number))
+
+    def _commit_empty(self, number: int) -> None:
+        """Answer those who wait for a batch without work: that takes no sync, and they send more without a delay."""
+        self._tells_empty = True
+        batch = self._gathering
+        if batch.number == number and not batch.has_work:
+            self._is_due = True
+            self._commit()
 
     def _plan(self) -> None:
         """Have a commit start, without hurry; after the commit in flight the next batch is cut anyway."""

@@ -380,6 +380,40 @@ def test_a_large_batch_is_appended_when_nothing_is_added(tmp_path: Path, monkeyp
         assert (before, len(world.hands.jobs), looks) == (0, 1, [])
 
 
+@pytest.mark.parametrize("earlier", [0, 1])
+def test_producers_are_answered_at_once_when_all_was_consumed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, earlier: int
+) -> None:
+    """Nothing is to be written then. The removal of a message that the log has is to be written, and is waited for."""
+    count = SMALL_CHANGES + 1
+    confirmed: list[int] = []
+    with LogWorld(tmp_path) as world:
+        world.queue()
+        recorder, consumer = attach(world.domain, world.queue())
+        world.send("q", *["old"] * earlier)
+        world.settle()
+        looks = looks_of(world, monkeypatch)
+        world.send("q", *["new"] * count)
+        world.store.when_durable(lambda: confirmed.append(len(looks)))
+        world.hands.turn()
+        settle_down(world.domain)
+        deliveries = recorder.take()
+        for number, reference in enumerate(deliveries):
+            assert confirmed == []
+            consumer.settle(reference, ACCEPTED)
+            if number == count // 2:
+                world.hands.turn()
+        world.hands.turn()
+        answered, jobs = list(confirmed), [len(world.hands.jobs)]
+        looks.pop()()
+        world.hands.turn()
+        jobs.append(len(world.hands.jobs))
+
+    assert len(deliveries) == count + earlier
+    assert answered == ([] if earlier else [1])
+    assert jobs == [0, earlier]
+
+
 def test_a_batch_with_many_bytes_of_records_waits_for_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A flood of retained messages would be in memory as a whole, and then in one fold, whose pages take twice that."""
     with LogWorld(tmp_path) as world:
