@@ -171,10 +171,6 @@ CORE: Final[Mapping[str, Verdict]] = {
     "persist-delivery-count-before-delivery": _refused(
         "an attempt counts when it ends, so that a crash does not count; remove it if that will do", "false"
     ),
-    "populate-validated-user": _refused(
-        "messages would not carry the name of the user that sent them; remove it if no consumer trusts in that", "false"
-    ),
-    "reject-empty-validated-user": _refused("messages without a user would be accepted; remove it", "false"),
     "resource-limit-settings": _refused(
         "the limits would not hold; remove it, and set max-auto-created-per-user and connectionsAllowed"
     ),

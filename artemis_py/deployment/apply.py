@@ -217,7 +217,10 @@ class Deployment:
     def _use_options(self) -> None:
         """Give the parts the options of the whole broker that can change while it runs (`plan.AT_RUN_TIME`)."""
         config = self.config
+        before = self._domain.options
         self._domain.set_options(config.settings)
+        if before != config.settings:
+            self._sessions.options_changed()
         self._domain.creations.limit = config.login.max_auto_created_per_user
         if self._disk is not None:
             self._disk.limit = DiskLimit.of(config.max_disk_usage, config.min_disk_free_bytes)

@@ -55,6 +55,8 @@ AT_RUN_TIME: Final = frozenset(
         "max_auto_created_per_user",
         "max_disk_usage",
         "min_disk_free_bytes",
+        "populate_validated_user",
+        "reject_empty_validated_user",
         "transaction_timeout_ms",
     }
 )

@@ -12,7 +12,7 @@ from uuid import UUID
 from attrs import frozen
 
 from artemis_py.core.messages.builtin_format import plain_message
-from artemis_py.core.messages.message import Message
+from artemis_py.core.messages.message import Message, validated_user
 from artemis_py.core.messages.view import MessageView
 from artemis_py.storetools.core_body import BodyType, fits_int, read_body, write_body
 
@@ -97,7 +97,9 @@ def to_core(message: Message) -> CoreMessage:
         view.correlation_id if isinstance(view.correlation_id, str) else _id_text(view.correlation_id)
     )
     values[_REPLY_TO] = view.reply_to
-    values[_USER] = None if view.user_id is None else view.user_id.decode("utf-8", "replace")
+    values[_USER] = validated_user(message)
+    if values[_USER] is None and view.user_id is not None:
+        values[_USER] = view.user_id.decode("utf-8", "replace")
     values[_CLIENT_ID] = message.producer or None
     fields = {name: value for name, value in values.items() if value is not None or name in view.properties}
     properties = [write_property(name, value) for name, value in fields.items()]

@@ -18,6 +18,9 @@ DEFAULT_PRIORITY: Final = 4
 ROUTING_KEY: Final = "_AMQ_ROUTING_KEY"
 """The routing key, among the extra properties of each message that came through an exchange."""
 
+VALIDATED_USER: Final = "_AMQ_VALIDATED_USER"
+"""The user that sent a message, among its extra properties if `populate-validated-user` was on when it came."""
+
 LATEST_MS: Final = 1 << 55
 """Latest delivery time, a million years from now, which a store writes in seven octets. Later times mean the same."""
 
@@ -211,6 +214,8 @@ class Message:
         if self.extra is not None and name in self.extra:
             return self.extra[name]
         if name.startswith(("AMQ", "JMS", "__AMQ")):
+            if name == "JMSXUserID" and self.extra is not None and VALIDATED_USER in self.extra:
+                return self.extra[VALIDATED_USER]
             # JMS spellings are rewritten to core names (artemis-model §3.12); clients send either.
             if name in ("AMQPriority", "JMSPriority"):
                 return self.priority
@@ -236,3 +241,19 @@ class Message:
             if name == "__AMQ_CID":
                 return self.producer
         return self.format.lookup(self, name)
+
+
+def validated_user(message: Message) -> str | None:
+    """Return the user that sent a message, as this broker has checked it; None if that is not known."""
+    extra = message.extra
+    if extra is None:
+        return None
+    user = extra.get(VALIDATED_USER)
+    return user if isinstance(user, str) else None
+
+
+def keep_user(message: Message, copy: Message) -> None:
+    """Have a copy, which has no extra properties yet, name the validated user of a message."""
+    user = validated_user(message)
+    if user is not None:
+        copy.extra = {VALIDATED_USER: user}

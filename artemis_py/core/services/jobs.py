@@ -167,6 +167,7 @@ class Jobs:
         """
         try:
             self._check_room()
+            producer.name_user(message)
             address = _address_of(producer, message)
         except Refusal as refusal:
             if transaction is not None:

@@ -13,7 +13,7 @@ from artemis_py.core.runtime.access import Permission
 from artemis_py.core.runtime.events import ProducerClosed, ProducerOpened
 from artemis_py.core.sessions.inlet import AddressInlet, Endpoint, EndpointInlet, Inlet
 from artemis_py.core.sessions.remote_inlet import RemoteInlet
-from artemis_py.errors import Refusal
+from artemis_py.errors import NotAuthorized, Refusal
 
 if TYPE_CHECKING:
     from artemis_py.core.sessions.session import Session
@@ -76,11 +76,26 @@ class Producer:
         """
         self.messages_sent += 1
         try:
+            if self._session.validated is not None:
+                self.name_user(message)
             return self.inlet.send(message, transaction, duplicate_id)
         except Refusal as refusal:
             if transaction is not None:
                 transaction.fail(refusal)
             raise
+
+    def name_user(self, message: Message) -> None:
+        """Name the client's user on a message, if the broker does that; `send` does it. Raises NotAuthorized.
+
+        Requests to the broker itself are left as they are: their permissions decide.
+        """
+        session = self._session
+        if session.validated is not None and not isinstance(self.inlet, EndpointInlet):
+            try:
+                session.validated.put_on(message, session)
+            except NotAuthorized:
+                session.denied(Permission.SEND, self.name, self.queue_name or None)
+                raise
 
     def refused(self) -> None:
         """Note that a message was refused before it was sent."""

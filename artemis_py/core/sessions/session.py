@@ -37,6 +37,7 @@ from artemis_py.core.sessions.inlet import Endpoint
 from artemis_py.core.sessions.producer import Producer, open_producer
 from artemis_py.core.sessions.subscriptions import Subscription, Subscriptions, SubscriptionSpec, delete_queue
 from artemis_py.core.sessions.temporary import TemporaryNode, TemporaryResources
+from artemis_py.core.sessions.validated_user import ValidatedUser, validated_user_of
 from artemis_py.core.settings.queue_config import QueueConfig
 from artemis_py.errors import (
     LimitExceeded,
@@ -73,6 +74,8 @@ class Session(Sender):
         self.consumers: dict[int, Consumer] = {}
         self.transactions: dict[int, Transaction] = {}
         self.held_producers: set[Producer] = set()
+        self.validated: ValidatedUser | None = validated_user_of(subject.user, domain.options)
+        """What names the user on messages; None if nothing does."""
         self.peer: str = peer
         """The client's network address, for the log."""
         self._temporary: TemporaryResources = TemporaryResources(domain)
@@ -123,6 +126,10 @@ class Session(Sender):
         self.subject = subject
         if self.client is not None:
             self.client.rights_changed()
+
+    def options_changed(self) -> None:
+        """Apply other options of the broker to messages that are sent from now on."""
+        self.validated = validated_user_of(self.subject.user, self.domain.options)
 
     def revoke(self, reason: str) -> None:
         """Take all rights away from a user that was removed: every later operation is denied."""

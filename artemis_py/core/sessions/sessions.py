@@ -82,6 +82,11 @@ class Sessions:
         subject = self.domain.subject_now(last_known)
         return Session(self.domain, subject, client_id, peer, protocol, self.opened, self.endpoints)
 
+    def options_changed(self) -> None:
+        """Have open sessions follow changed options of the domain."""
+        for session in self.opened.values():
+            session.options_changed()
+
     def queues(self) -> Iterable[Queue]:
         """Return all queues; a protocol finds there what an earlier run left to it."""
         return self.domain.queues.values()

@@ -88,6 +88,15 @@ class BrokerSettings:
         "Settings and permissions match temporary addresses (named by a UUID) below this name.",
         minimum=1,
     )
+    populate_validated_user: bool = option(
+        Kind.BOOLEAN,
+        False,
+        "Put the name of the user on each message that its client sends, as `_AMQ_VALIDATED_USER`; clients cannot "
+        "choose it (docs/security.md).",
+    )
+    reject_empty_validated_user: bool = option(
+        Kind.BOOLEAN, False, "Refuse messages of clients that have logged in without a user."
+    )
     wildcards: WildcardSyntax = field(factory=WildcardSyntax)
 
     def name_in_matches(self, name: str) -> str:

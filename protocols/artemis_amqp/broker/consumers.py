@@ -4,6 +4,8 @@ from functools import partial
 from logging import ERROR
 from typing import TYPE_CHECKING, Final
 
+from attrs import evolve
+
 from artemis_amqp.engine import errors
 from artemis_amqp.engine.extensions import ADDRESS
 from artemis_amqp.engine.handlers import SenderLinkHandler
@@ -24,7 +26,7 @@ from artemis_amqp.messages.conversion import from_view
 from artemis_amqp.messages.delivery import AMENDED, PlainHeads, annotations_bytes, header_bytes, marked
 from artemis_amqp.messages.format import AMQP_FORMAT
 from artemis_amqp.messages.large import OutgoingBody
-from artemis_py.core.messages.message import ROUTING_KEY, Message
+from artemis_py.core.messages.message import ROUTING_KEY, Message, validated_user
 from artemis_py.core.queues.consumer import ACCEPTED, FAILED, REJECTED, RELEASED, Consumer, Sink
 from artemis_py.core.queues.dispatcher import Dispatcher
 from artemis_py.core.queues.outcomes import CLIENT_CAUSE
@@ -56,8 +58,9 @@ def encoded(message: Message) -> tuple[bytes, bytes]:
     bare = encodings.get("AMQP")
     if bare is None:
         view = message.view
+        user = validated_user(message)
         try:
-            annotations, bare = from_view(view)
+            annotations, bare = from_view(view if user is None else evolve(view, user_id=user.encode()))
         except (TypeError, ValueError) as error:
             raise ProtocolError(f"the message has no form in AMQP: {error}") from error
         if not view.is_kept:

@@ -43,6 +43,8 @@ SEQUENCE_NUMBER: Final = Symbol("x-opt-sequence-number")
 ADDRESS: Final = Symbol("x-opt-address")
 """The address a message was sent to, for a reader of a queue that collects several addresses."""
 INGRESS_TIME: Final = Symbol("x-opt-ingress-time")
+VALIDATED_USER: Final = Symbol("x-opt-VALIDATED-USER")
+"""The user that sent the message, as the broker has checked it; clients cannot set it."""
 ORIGINAL: Final = "x-opt-ORIG-"
 """Prefix of annotations that describe a message before it was moved."""
 ORIGINAL_ADDRESS: Final = Symbol("x-opt-ORIG-ADDRESS")

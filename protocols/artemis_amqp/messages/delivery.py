@@ -14,7 +14,7 @@ from artemis_amqp.messages.sections import (
     items_at,
     section_at,
 )
-from artemis_py.core.messages.message import DEFAULT_PRIORITY, ROUTING_KEY
+from artemis_py.core.messages.message import DEFAULT_PRIORITY, ROUTING_KEY, VALIDATED_USER
 from artemis_py.wire.integers import OCTETS
 
 AMENDED: Final = "m."
@@ -58,9 +58,10 @@ _SEQUENCE_SIZE: Final = len(_SEQUENCE_KEY) + 8
 _ONLY_SEQUENCE: Final = _ANNOTATIONS_DESCRIPTOR + bytes((0xC1, 1 + _SEQUENCE_SIZE, 2)) + _SEQUENCE_KEY
 
 KEPT_KEYS: Final = 1024
-"""Routing keys whose annotations are kept encoded: nearly all messages of exchanges have nothing else."""
+"""Routing keys, and users, whose annotations are kept encoded: nearly all messages with one have nothing else."""
 KEPT_KEY_CHARS: Final = 128
 _AROUND_SEQUENCE: Final[dict[str, tuple[bytes, bytes]]] = {}
+_AROUND_OF_USER: Final[dict[str, tuple[bytes, bytes]]] = {}
 
 KEPT_NAMES: Final = 64
 _UNSEEN: Final[dict[str, bool]] = {}
@@ -103,7 +104,13 @@ def annotations_bytes(annotations_raw: bytes, sequence: int, extra: dict[str, ob
             if isinstance(routing_key, str):
                 around = _AROUND_SEQUENCE.get(routing_key)
                 if around is None:
-                    around = _around_sequence(routing_key)
+                    around = _around_sequence(ROUTING_KEY, routing_key, _AROUND_SEQUENCE)
+                return around[0] + _I64.pack(sequence) + around[1]
+            user = extra.get(VALIDATED_USER)
+            if isinstance(user, str):
+                around = _AROUND_OF_USER.get(user)
+                if around is None:
+                    around = _around_sequence(VALIDATED_USER, user, _AROUND_OF_USER)
                 return around[0] + _I64.pack(sequence) + around[1]
             if not _has_seen(extra):
                 return _ONLY_SEQUENCE + _I64.pack(sequence)
@@ -147,15 +154,15 @@ def _has_seen(extra: dict[str, object]) -> bool:
     return False
 
 
-def _around_sequence(routing_key: str) -> tuple[bytes, bytes]:
-    """Return what stands before and after the sequence number, if a message has only a routing key of the broker's."""
-    section = _write_annotations(b"", 0, {ROUTING_KEY: routing_key})
+def _around_sequence(name: str, text: str, kept: dict[str, tuple[bytes, bytes]]) -> tuple[bytes, bytes]:
+    """Return what stands before and after the sequence number, if a message has only this property of the broker's."""
+    section = _write_annotations(b"", 0, {name: text})
     begin = section.index(_SEQUENCE_KEY) + len(_SEQUENCE_KEY)
     around = section[:begin], section[begin + _I64.size :]
-    if len(routing_key) <= KEPT_KEY_CHARS:
-        if len(_AROUND_SEQUENCE) == KEPT_KEYS:
-            _AROUND_SEQUENCE.clear()
-        _AROUND_SEQUENCE[routing_key] = around
+    if len(text) <= KEPT_KEY_CHARS:
+        if len(kept) == KEPT_KEYS:
+            kept.clear()
+        kept[text] = around
     return around
 
 

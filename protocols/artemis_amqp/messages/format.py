@@ -14,9 +14,9 @@ from artemis_amqp.messages.properties import typed_properties, with_properties
 from artemis_amqp.messages.sections import read_annotation, read_application_property, read_property
 from artemis_py.core.messages.changes import Changes
 from artemis_py.core.messages.jms_ids import jms_id
-from artemis_py.core.messages.message import Message
+from artemis_py.core.messages.message import VALIDATED_USER, Message
 from artemis_py.core.messages.view import MessageView
-from artemis_py.errors import MalformedFrame
+from artemis_py.errors import MalformedFrame, NotAuthorized
 
 _FIELD_NAMES: Final = tuple(attribute.name for attribute in fields(Properties))
 _FIELD_INDEXES: Final = {name: index for index, name in enumerate(_FIELD_NAMES)}
@@ -78,6 +78,31 @@ class AmqpFormat:
     def with_properties(self, message: Message, changes: Changes) -> tuple[bytes, bytes]:
         """Return the bare message with other application properties, and the same annotations."""
         return with_properties(message.data, changes), message.annotations
+
+    def set_user(self, message: Message, user: str | None) -> None:
+        """Check that the bare message, which no intermediary may change, names no other user (AMQP 1.0 §3.2.4).
+
+        Receivers find the user among the annotations. Raises NotAuthorized, MalformedValue.
+        """
+        bare = message.data
+        claim = read_property(bare, _USER_ID)
+        if isinstance(claim, bytes) and len(claim) > 0 and (user is None or claim != user.encode()):
+            raise _claimed("the property user-id", user)
+        for name, octets in _USER_NAMES:
+            # Messages without the property cost no more than this search, which is in C.
+            if bare.find(octets) >= 0:
+                value = read_application_property(bare, name)
+                if value is not None and plain(value) != user:
+                    raise _claimed(f"the application property {name}", user)
+
+
+_USER_NAMES: Final = [(name, name.encode()) for name in (VALIDATED_USER, "JMSXUserID")]
+"""Application properties in which receivers may look for a user."""
+
+
+def _claimed(where: str, user: str | None) -> NotAuthorized:
+    whose = "the client has none" if user is None else f"the client's user is '{user}'"
+    return NotAuthorized(f"{where} names another user: {whose}")
 
 
 def _jms_value(bare: bytes, index: int) -> object:

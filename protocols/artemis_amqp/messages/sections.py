@@ -13,12 +13,12 @@ annotations are kept as octets:
 from typing import Final
 
 from artemis_amqp.engine.codec import read_compound_header, read_value, skip_value
-from artemis_amqp.engine.extensions import ADDRESS, DELIVERY_DELAY, SEQUENCE_NUMBER
+from artemis_amqp.engine.extensions import ADDRESS, DELIVERY_DELAY, SEQUENCE_NUMBER, VALIDATED_USER
 from artemis_amqp.engine.performatives import Properties, read_composite
 from artemis_amqp.engine.types import InvalidField, MalformedValue, Symbol, ULong
 from artemis_py.wire.integers import read_u32
 
-NOT_KEPT: Final = (SEQUENCE_NUMBER, ADDRESS, DELIVERY_DELAY)
+NOT_KEPT: Final = (SEQUENCE_NUMBER, ADDRESS, DELIVERY_DELAY, VALIDATED_USER)
 """Annotations that are removed on arrival: the broker sets them itself, or they are meant for it alone."""
 
 HEADER: Final = 0x70

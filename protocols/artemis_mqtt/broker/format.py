@@ -21,7 +21,7 @@ from artemis_mqtt.broker.addressing import InvalidTopic, to_address, to_topic
 from artemis_mqtt.engine.packets import PacketType
 from artemis_mqtt.engine.properties import NO_PROPERTIES, Properties, read_properties, write_properties
 from artemis_py.core.messages.changes import REMOVED, Changes
-from artemis_py.core.messages.message import Message
+from artemis_py.core.messages.message import VALIDATED_USER, Message, keep_user, validated_user
 from artemis_py.core.messages.view import MessageView
 from artemis_py.core.names.syntax import WildcardSyntax
 from artemis_py.errors import ProtocolError
@@ -48,6 +48,13 @@ GROUP_ID: Final = "JMSXGroupID"
 """User property that names the message group, as it is called in JMS."""
 GROUP_SEQUENCE: Final = "JMSXGroupSeq"
 GROUP_ID_OCTETS: Final = GROUP_ID.encode()
+
+_USER_NAMES: Final = (VALIDATED_USER, "JMSXUserID")
+"""User properties in which receivers may look for the user that sent a message."""
+_USER_OCTETS: Final = [name.encode() for name in _USER_NAMES]
+
+_LAST_USER: Final[list[tuple[str, bytes]]] = [("", b"")]
+"""The user of the last message, and the property that names it: most messages have the same as the one before."""
 
 # What this package keeps in `Message.encodings`, made once for all receivers: a message of another protocol as MQTT.
 ANNOTATIONS: Final = "MQTT annotations"
@@ -82,6 +89,9 @@ class MqttFormat:
         for name, value in properties.user_properties:
             # If a name stands more than once, the first counts, as it does for an MQTT client that looks it up.
             view.properties.setdefault(name, value)
+        if validated_user(message) is not None:
+            # Other protocols have other places for it.
+            view.properties.pop(VALIDATED_USER, None)
         view.group_id = _group_id(view)
         view.group_sequence = _group_sequence(view)
         if view.reply_to is not None:
@@ -117,6 +127,28 @@ class MqttFormat:
         added = [_user_property(item) for item in changes.items() if item[1] is not REMOVED]
         written = evolve(properties, user_properties=(*kept, *[item for item in added if item[0]]))
         return message.data, (annotations[:1] or b"\x00") + write_properties(written)
+
+    def set_user(self, message: Message, user: str | None) -> None:
+        """Name the user in a user property, in place of any that the client sent."""
+        annotations = message.annotations
+        if any(name in annotations for name in _USER_OCTETS):
+            properties = _properties(annotations)
+            kept = tuple(item for item in properties.user_properties if item[0] not in _USER_NAMES)
+            annotations = annotations[:1] + write_properties(evolve(properties, user_properties=kept))
+        annotations += b"" if user is None else user_property(user)
+        message.size += len(annotations) - len(message.annotations)
+        message.annotations = annotations
+
+
+def user_property(user: str) -> bytes:
+    """Return the user property that names the user that sent a message; empty if MQTT has no such text."""
+    last, octets = _LAST_USER[0]
+    if user != last:
+        text = _text(user)
+        properties = NO_PROPERTIES if text is None else Properties(user_properties=((VALIDATED_USER, text),))
+        octets = write_properties(properties)
+        _LAST_USER[0] = user, octets
+    return octets
 
 
 def _group_id(view: MessageView) -> str | None:
@@ -279,18 +311,25 @@ def converted(message: Message, syntax: WildcardSyntax) -> tuple[bytes, bytes]:
     if a body is too large for memory or cannot be read.
     """
     if message.large is not None:
-        return from_view(message.view, syntax)
+        return _with_user(message, from_view(message.view, syntax))
     encodings = message.encodings
     if encodings is None:
         encodings = message.encodings = {}
     payload = encodings.get(PAYLOAD)
     if payload is None:
         view = message.view
+        written = _with_user(message, from_view(view, syntax))
         if not view.is_kept:
-            return from_view(view, syntax)
-        encodings[ANNOTATIONS], payload = from_view(view, syntax)
+            return written
+        encodings[ANNOTATIONS], payload = written
         encodings[PAYLOAD] = payload
     return encodings[ANNOTATIONS], payload
+
+
+def _with_user(message: Message, written: tuple[bytes, bytes]) -> tuple[bytes, bytes]:
+    """Return annotations and payload with the user property that names the validated user, if it is known."""
+    user = validated_user(message)
+    return written if user is None else (written[0] + user_property(user), written[1])
 
 
 def renamed(message: Message, address: str) -> Message:
@@ -306,6 +345,7 @@ def renamed(message: Message, address: str) -> Message:
         producer=message.producer,
     )
     copy.has_group = message.has_group
+    keep_user(message, copy)
     return copy
 
 
@@ -324,4 +364,5 @@ def retained_copy(message: Message) -> Message:
         producer=message.producer,
     )
     copy.has_group = message.has_group
+    keep_user(message, copy)
     return copy

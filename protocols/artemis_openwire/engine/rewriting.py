@@ -38,6 +38,7 @@ class Changes:
     properties: bytes | None = None
     """Encoded properties; empty for none."""
     user_id: str | None = None
+    drops_user: bool = False
     drops_transaction: bool = False
 
 
@@ -59,7 +60,7 @@ def rewrite(header: bytes, body: bytes, changes: Changes) -> tuple[bytes, bytes]
         (fields.reply_to_at - 1, fields.reply_to_at, _octet(changes.priority)),
         (fields.timestamp_at, fields.timestamp_at + 8, _number(changes.timestamp_ms)),
         (fields.properties_at, fields.structure_at, _octets(changes.properties)),
-        (user_at, skip_string(body, user_at), _text(changes.user_id)),
+        (user_at, skip_string(body, user_at), _NULL if changes.drops_user else _text(changes.user_id)),
     ):
         if value is not None:
             pieces += [body[done:start], value]

@@ -28,7 +28,7 @@ from artemis_openwire.messages.names import (
 )
 from artemis_py.core.addresses.address import Address
 from artemis_py.core.messages.jms_ids import jms_id
-from artemis_py.core.messages.message import Message
+from artemis_py.core.messages.message import VALIDATED_USER, Message, validated_user
 from artemis_py.core.names.routing_type import RoutingType
 
 # What this package keeps in `Message.encodings`, so that it is made once for all receivers.
@@ -51,7 +51,13 @@ def delivery_of(message: Message, connection: str) -> tuple[bytes, bytes]:
     converted or is damaged, StoreError if its body is too large for memory or cannot be read. A large message of
     OpenWire shows content of no octets: the content is in `Message.large`.
     """
-    if message.format is OPENWIRE_FORMAT and message.extra is None and _is_as_sent(message):
+    extra = message.extra
+    # The user is in the message: it was put there when the message arrived.
+    if (
+        message.format is OPENWIRE_FORMAT
+        and (extra is None or (len(extra) == 1 and VALIDATED_USER in extra))
+        and _is_as_sent(message)
+    ):
         return message.annotations, message.data
     if message.large is not None and message.format is not OPENWIRE_FORMAT:
         # Its body must not stay in memory.
@@ -112,11 +118,11 @@ def _amend(message: Message) -> tuple[bytes, bytes]:
 
 
 def _additions(extra: dict[str, object]) -> dict[str, object]:
-    """Return those of the broker's own properties that clients see."""
+    """Return those of the broker's own properties that clients see as properties."""
     return {
         name: Long(value) if isinstance(value, int) and not isinstance(value, bool) else value
         for name, value in extra.items()
-        if name.startswith(BROKER_PREFIX) or name == FAILURE_CAUSE
+        if (name.startswith(BROKER_PREFIX) or name == FAILURE_CAUSE) and name != VALIDATED_USER
     }
 
 
@@ -157,7 +163,10 @@ def _compose(message: Message, connection: str) -> tuple[bytes, bytes]:
     if view.group_sequence is not None:
         # Other protocols number the messages of a group without a sign.
         draft.group_sequence = (view.group_sequence + (1 << 31)) % (1 << 32) - (1 << 31)
-    if view.user_id is not None:
+    user = validated_user(message)
+    if user is not None:
+        draft.user_id = _fitting(user)
+    elif view.user_id is not None:
         draft.user_id = _fitting(view.user_id.decode("utf-8", "replace"))
     draft.content = content
     properties = properties_of(view, _additions(extra))

@@ -15,9 +15,9 @@ from artemis_openwire.engine.text import encode_text
 from artemis_openwire.engine.values import amend_map
 from artemis_openwire.messages.conversion import to_value, to_view
 from artemis_openwire.messages.layout import find_property, properties_offset
-from artemis_openwire.messages.names import GROUP_ID, GROUP_SEQUENCE
+from artemis_openwire.messages.names import GROUP_ID, GROUP_SEQUENCE, USER_ID
 from artemis_py.core.messages.changes import REMOVED, Changes
-from artemis_py.core.messages.message import Message
+from artemis_py.core.messages.message import VALIDATED_USER, Message
 from artemis_py.core.messages.view import MessageView
 from artemis_py.errors import MalformedFrame
 
@@ -71,6 +71,29 @@ class OpenWireFormat:
         properties = amend_map(fields.marshalled_properties, removed, added)
         header, body = rewrite(message.annotations, message.data, FieldChanges(properties=properties))
         return body, header
+
+    def set_user(self, message: Message, user: str | None) -> None:
+        """Name the user in the field for it, as ActiveMQ does with `populateJMSXUserID` (openwire §9.1).
+
+        Properties in which other clients would look for a user are removed. Raises MalformedFrame.
+        """
+        fields = read_fields(message)
+        named = fields.body.find
+        begin, end = fields.properties_at, fields.structure_at
+        properties: bytes | None = None
+        if any(named(octets, begin, end) >= 0 for octets in _USER_OCTETS):
+            properties = amend_map(fields.marshalled_properties, _USER_NAMES, {})
+        if properties is None and fields.user_id == user:
+            return
+        changes = FieldChanges(user_id=user, drops_user=user is None, properties=properties)
+        header, body = rewrite(message.annotations, message.data, changes)
+        message.size += len(body) - len(message.data)
+        message.annotations = header
+        message.data = body
+
+
+_USER_NAMES: Final = (VALIDATED_USER, USER_ID)
+_USER_OCTETS: Final = [encode_text(name) for name in _USER_NAMES]
 
 
 def read_fields(message: Message) -> MessageFields:
@@ -134,7 +157,7 @@ _FIELDS: Final[dict[str, Callable[[MessageFields], object]]] = {
     "JMSReplyTo": _reply_to,
     "JMSTimestamp": _timestamp,
     "JMSType": _type,
-    "JMSXUserID": _user_id,
+    USER_ID: _user_id,
     GROUP_ID: _group_id,
     GROUP_SEQUENCE: _group_sequence,
 }

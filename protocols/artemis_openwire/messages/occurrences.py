@@ -13,7 +13,7 @@ from artemis_openwire.engine.structures import ActiveMQDestination, MessageId, P
 from artemis_openwire.engine.values import amend_map
 from artemis_openwire.messages.format import OPENWIRE_FORMAT, read_fields
 from artemis_openwire.messages.names import CRON, DELAY, JOB_ID, PERIOD, REPEAT
-from artemis_py.core.messages.message import Message
+from artemis_py.core.messages.message import Message, keep_user
 from artemis_py.core.services.job import Job, Timing
 from artemis_py.errors import InvalidRequest
 
@@ -107,4 +107,5 @@ def _with(message: Message, header: bytes, body: bytes) -> Message:
     made.producer = message.producer
     made.has_group = message.has_group
     made.large = message.large
+    keep_user(message, made)
     return made

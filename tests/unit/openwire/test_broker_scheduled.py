@@ -17,9 +17,10 @@ from artemis_openwire.engine.commands import (
 from artemis_openwire.engine.names import message_id_text
 from artemis_openwire.engine.structures import ActiveMQDestination, ActiveMQTempQueue, ConnectionId
 from artemis_openwire.engine.values import Long, read_map, write_map
+from artemis_py.core.messages.message import validated_user
 from artemis_py.core.runtime.access import Permission, Subject
 from artemis_py.core.services.job_queue import SCHEDULED
-from tests.core_harness import START_MS
+from tests.core_harness import START_MS, browse_all
 from tests.openwire_site import Client, Site, connected, id_of, queue, text_of, topic
 
 ORDERS = queue("orders")
@@ -58,6 +59,21 @@ def test_a_delayed_message_comes_later_and_names_its_job(version: int) -> None:
     assert text_of(later) == "later"
     assert properties(later) == {"colour": "red", "scheduledJobId": message_id_text(message.message_id)}
     assert id_of(later).producer_sequence_id == message.message_id.producer_sequence_id
+
+
+def test_a_delayed_message_names_the_user_that_has_sent_it() -> None:
+    """`populate-validated-user`; consumers of other protocols see it as well."""
+    site = Site()
+    site.domain.set_options(evolve(site.domain.options, populate_validated_user=True))
+    client = Client(site).log_in(user_name="ann")
+    client.done(evolve(scheduled(client, DELAY=300, PERIOD=300, REPEAT=1), user_id="eve"))
+    site.pass_time(1)
+    waiting = [validated_user(each.message) for each in browse_all(site.domain.queue("orders"))]
+    client.consume(ORDERS)
+    found = client.dispatches()
+
+    assert waiting == ["ann", "ann"]
+    assert [each.message.user_id for each in found if each.message is not None] == ["ann", "ann"]
 
 
 def test_each_repetition_is_a_message_of_its_own() -> None:
