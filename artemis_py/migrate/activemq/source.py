@@ -110,7 +110,9 @@ def _read_broker(reading: Reading, broker: ForeignElement) -> None:
     if period:
         reading.purges = True
         core.put("address-queue-scan-period", str(period), reading.origin(broker, "schedulePeriodForDestinationPurge"))
-    for unwanted in ("deleteAllMessagesOnStartup", "useMirroredQueues", "populateJMSXUserID", "rejectDurableConsumers"):
+    if reading.flag(broker, "populateJMSXUserID"):
+        core.put("populate-validated-user", "true", reading.origin(broker, "populateJMSXUserID"))
+    for unwanted in ("deleteAllMessagesOnStartup", "useMirroredQueues", "rejectDurableConsumers"):
         if reading.flag(broker, unwanted) is False:
             reading.tell(broker, unwanted, Outcome.NEEDLESS, "the default here")
         elif unwanted in broker.attributes:

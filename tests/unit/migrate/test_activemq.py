@@ -30,6 +30,8 @@ def test_without_any_policy_it_behaves_as_activemq_does(tmp_path: Path) -> None:
     [
         ('brokerName="east"', "name", "east"),
         ('schedulePeriodForDestinationPurge="7000"', "address-queue-scan-period", 7000),
+        ('populateJMSXUserID="true"', "populate-validated-user", True),
+        ('populateJMSXUserID="false"', "populate-validated-user", False),
     ],
 )
 def test_attributes_of_the_broker(tmp_path: Path, attributes: str, option: str, value: object) -> None:
