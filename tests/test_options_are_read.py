@@ -22,6 +22,7 @@ from artemis_py.core.settings.cluster_config import ClusterConfig, ClusterLogin,
 from artemis_py.core.settings.divert_config import DivertConfig
 from artemis_py.core.settings.queue_config import AddressConfig, QueueConfig
 from artemis_py.core.settings.queue_settings import QueueSettings
+from artemis_py.core.settings.resource_limits import ResourceLimit
 from artemis_py.core.settings.router_config import CacheConfig, PoolConfig, RouterConfig
 from artemis_py.management.http.config import WebConfig
 from artemis_py.transport.config import AcceptorConfig, ConnectorConfig, ConnectorTls, TlsConfig
@@ -48,6 +49,7 @@ OWNERS: Final = (
     ConnectorConfig,
     ConnectorTls,
     LoginConfig,
+    ResourceLimit,
     WebConfig,
     AmqpParameters,
     MqttParameters,

@@ -14,6 +14,7 @@ from artemis_py.core.settings.declaration import Kind, option, options_of
 from artemis_py.core.settings.divert_config import DivertConfig
 from artemis_py.core.settings.exchange_config import NO_EXCHANGES, DeclaredExchanges
 from artemis_py.core.settings.queue_config import AddressConfig
+from artemis_py.core.settings.resource_limits import ResourceLimit
 from artemis_py.core.settings.router_config import RouterConfig
 from artemis_py.core.settings.virtual_host_config import VirtualHostConfig
 from artemis_py.errors import Problem
@@ -218,6 +219,8 @@ class BrokerConfig:
     """Roles that permissions name, each with the file and line of the first permission that does."""
     security_settings: Mapping[str, Mapping[Permission, frozenset[str]]] = Factory(dict)
     """Roles that have each permission, by match, with role mappings applied. No role has a missing permission."""
+    resource_limit_settings: Mapping[str, ResourceLimit] = Factory(dict)
+    """Limits of single users, by name."""
     login: LoginConfig = LoginConfig()
     web: WebConfig | None = None
     """Where and what the broker answers over HTTP; None: nothing."""

@@ -111,6 +111,8 @@ QUEUE_ATTRIBUTES: Final = _names(
     """
 )
 
+RESOURCE_LIMIT_ELEMENTS: Final = _names("max-connections max-queues max-sessions")
+
 OWN_NAMES: Final = _names(
     """
     client-connectors consumer-priority-adjustment default-ring-eviction dns interest-detail local-connector

@@ -27,6 +27,7 @@ from artemis_py.config.memory import half_of_memory
 from artemis_py.config.mesh import read_mesh
 from artemis_py.config.mesh_check import warn_of_kept, warn_of_waiting
 from artemis_py.config.report import Report, local_name
+from artemis_py.config.resource_limits import read_resource_limits
 from artemis_py.config.routers import read_routers
 from artemis_py.config.schema import Schema
 from artemis_py.config.values import split_names, suggest
@@ -155,6 +156,7 @@ class _Reader:
             discovery_groups=mesh.groups,
             routers=read_routers(self._core, self._elements, mesh),
             cluster_login=mesh.login,
+            resource_limit_settings=read_resource_limits(self._core, self._elements),
             login=self._login(),
             web=read_web(self._root, self._elements, self._overrides, self._folder),
             home=_home(self._folder),

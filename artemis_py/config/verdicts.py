@@ -171,9 +171,6 @@ CORE: Final[Mapping[str, Verdict]] = {
     "persist-delivery-count-before-delivery": _refused(
         "an attempt counts when it ends, so that a crash does not count; remove it if that will do", "false"
     ),
-    "resource-limit-settings": _refused(
-        "the limits would not hold; remove it, and set max-auto-created-per-user and connectionsAllowed"
-    ),
     "queues": _refused("it is an old form; declare the queues in <addresses>"),
     "store": _refused("messages are stored in journal-directory, in no other database; remove it", "file-store"),
     "temporary-queue-namespace": Verdict(Effect.RENAMED, "uuid-namespace"),
@@ -206,6 +203,9 @@ ADDRESS_SETTING: Final[Mapping[str, Verdict]] = {
 SECURITY_SETTINGS: Final[Mapping[str, Verdict]] = {
     "security-setting-plugin": _refused("its permissions would be missing; write them as <security-setting>"),
 }
+
+RESOURCE_LIMIT: Final[Mapping[str, Verdict]] = {"max-sessions": Verdict(Effect.RENAMED, "max-connections")}
+"""The manual of Artemis has `max-sessions`; its parser reads `max-connections` (artemis-model §6.5)."""
 
 CLUSTER_CONNECTION: Final[Mapping[str, Verdict]] = {
     "call-failover-timeout": _none("there are no calls that fail over to another broker"),
@@ -245,6 +245,7 @@ ELEMENTS: Final[Mapping[str, Mapping[str, Verdict]]] = {
     "connection-router": CONNECTION_ROUTER,
     "discovery-group": DISCOVERY_GROUP,
     "pool": ROUTER_POOL,
+    "resource-limit-setting": RESOURCE_LIMIT,
     "security-settings": SECURITY_SETTINGS,
 }
 """Verdicts on elements, by the element that contains them; Artemis has no more children of the others than we."""

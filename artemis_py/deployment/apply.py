@@ -221,6 +221,11 @@ class Deployment:
         self._domain.set_options(config.settings)
         if before != config.settings:
             self._sessions.options_changed()
+        if self._domain.host == 0:
+            # Users are the same in all virtual hosts.
+            users, limits = self._domain.dispatcher.users, config.resource_limit_settings
+            users.max_connections = {user: limit.max_connections for user, limit in limits.items()}
+            users.max_queues = {user: limit.max_queues for user, limit in limits.items()}
         self._domain.creations.limit = config.login.max_auto_created_per_user
         if self._disk is not None:
             self._disk.limit = DiskLimit.of(config.max_disk_usage, config.min_disk_free_bytes)

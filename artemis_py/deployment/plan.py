@@ -57,6 +57,7 @@ AT_RUN_TIME: Final = frozenset(
         "min_disk_free_bytes",
         "populate_validated_user",
         "reject_empty_validated_user",
+        "resource_limit_settings",
         "transaction_timeout_ms",
     }
 )

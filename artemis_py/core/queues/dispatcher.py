@@ -16,6 +16,7 @@ from artemis_py.core.runtime.background import BackgroundWork
 from artemis_py.core.runtime.meter import Meter
 from artemis_py.core.runtime.numbers import Numbers
 from artemis_py.core.runtime.timers import Timer, Timers
+from artemis_py.core.runtime.user_limits import UserLimits
 from artemis_py.core.settings.broker_settings import DEFAULT_BROKER_SETTINGS, BrokerSettings
 from artemis_py.errors import LimitExceeded
 
@@ -107,6 +108,8 @@ class Dispatcher:
         self.account.can_spill = scratch is not None
         self.tables: MemoryAccount = MemoryAccount(tables_limit(options.global_max_size_bytes))
         """Memory used by addresses, queues, consumers, links and sessions."""
+        self.users: UserLimits = UserLimits()
+        """Connections and queues of each user, and limits for them."""
         self.starved: set[Consumer] = set()
         """Consumers that get nothing until memory is free or they settle something."""
         self.timers: Timers = Timers(self.meter)

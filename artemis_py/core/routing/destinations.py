@@ -50,7 +50,7 @@ def ensure_destination(
         if routing_type is RoutingType.ANYCAST or queue_name:
             # Check for the queue too, so that no address is created whose queue is then refused.
             sender.check(Permission.CREATE_ADDRESS, name)
-            sender.check_creations(2)
+            sender.check_creations(2, is_queue=True)
         address = sender.create_address(name, frozenset((routing_type,)), auto_created=True)
     elif routing_type not in address.routing_types:
         if not settings.auto_create_addresses:

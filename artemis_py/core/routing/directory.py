@@ -226,7 +226,7 @@ class Directory:
         self.meter.work += QUEUE_UNITS
         self.queues[config.name] = queue
         self.internal_queues += config.internal
-        self.creations.add(config.creator)
+        self._count(config, True)
         address.bindings.append(queue)
         self.bindings_changed(address)
         if queue.is_stored:
@@ -238,6 +238,18 @@ class Directory:
             for companion in self.companions:
                 companion.queue_created(queue)
         return queue
+
+    def _count(self, config: QueueConfig, is_there: bool) -> None:
+        """Count a queue for its creator, or subtract it."""
+        users, creator = self.dispatcher.users, config.creator
+        if is_there:
+            users.queue_added(creator)
+            if config.auto_created:
+                self.creations.add(creator)
+        else:
+            users.queue_removed(creator)
+            if config.auto_created:
+                self.creations.remove(creator)
 
     def update_queue(self, name: str, changes: Mapping[str, object]) -> Queue:
         """Change attributes of a queue, named as in QueueConfig.
@@ -283,7 +295,7 @@ class Directory:
         self.meter.work += QUEUE_UNITS
         del self.queues[name]
         self.internal_queues -= queue.config.internal
-        self.creations.remove(queue.config.creator)
+        self._count(queue.config, False)
         self._remove(queue)
         queue.delete(reason)
         self.departed.queue_removed(queue)

@@ -19,8 +19,11 @@ class Sender:
         """Raise NotAuthorized, and report it, if the sender lacks a permission."""
         raise NotImplementedError
 
-    def check_creations(self, wanted: int) -> None:
-        """Raise LimitExceeded, and report it, if the sender may not have `wanted` more addresses and queues."""
+    def check_creations(self, wanted: int, is_queue: bool = False) -> None:
+        """Raise LimitExceeded, and report it, if the sender may not have `wanted` more addresses and queues on demand.
+
+        `is_queue`: a queue is to be created, on demand or not.
+        """
         raise NotImplementedError
 
     def create_address(self, name: str, routing_types: frozenset[RoutingType], auto_created: bool = False) -> Address:
@@ -45,7 +48,7 @@ class BrokerAsSender(Sender):
     def check(self, permission: Permission, address: str, queue: str | None = None) -> None:
         """Allow it."""
 
-    def check_creations(self, wanted: int) -> None:
+    def check_creations(self, wanted: int, is_queue: bool = False) -> None:
         """Allow it: what the broker creates has a name from its configuration, so there cannot be many."""
 
     def create_address(self, name: str, routing_types: frozenset[RoutingType], auto_created: bool = False) -> Address:

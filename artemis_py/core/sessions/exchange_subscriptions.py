@@ -11,6 +11,7 @@ from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.names.syntax import FQQN_SEPARATOR
 from artemis_py.core.queues.dispatcher import QUEUE_PARTS
 from artemis_py.core.queues.queue import Queue
+from artemis_py.core.routing.creations import creator_of
 from artemis_py.core.routing.exchanges.arguments import SELECTOR as SELECTOR
 from artemis_py.core.routing.exchanges.arguments import Scalar as Scalar
 from artemis_py.core.routing.exchanges.arguments import check_arguments
@@ -153,7 +154,7 @@ def _create(session: "Session", name: str, own: str, spec: SubscriptionSpec) -> 
         # It counts for no user: it comes and goes with a queue, and the queue of a subscription does not count either.
         domain.create_address(own, frozenset((RoutingType.MULTICAST,)), auto_created=True)
     try:
-        return session.create_queue(config_of(name, spec, own))
+        return session.create_queue(config_of(name, spec, own, creator_of(session.subject)))
     except Refusal:
         if address is None:
             domain.delete_address(own, reason="its queue was refused")

@@ -67,6 +67,8 @@ class Session(Sender):
         """Told when the rights change; without one, new rights only apply to later operations."""
         self.is_operator: bool = False
         """Whether the client says that it operates the broker: it may stay while others must leave."""
+        self.is_counted: bool = False
+        """Whether it is one of the connections of its user that are limited."""
         self.client_id: str = client_id
         self.protocol: str = protocol
         self.id: int = domain.new_id()
@@ -214,17 +216,20 @@ class Session(Sender):
         address = self.domain.addresses.get(config.address)
         if address is not None:
             self._check_owner(address)
-        if config.auto_created:
-            self.check_creations(1)
+        self.check_creations(int(config.auto_created), is_queue=True)
+        if config.creator is None:
             config = config.changed(creator=creator_of(self.subject))
         parts = self._temporary.parts if config.temporary else QUEUE_PARTS
         self.domain.dispatcher.check_tables(f"queue '{config.name}'", parts)
         return self.domain.create_queue(config)
 
-    def check_creations(self, wanted: int) -> None:
-        """Raise LimitExceeded, and report it, if the user may not have `wanted` more addresses and queues on demand."""
+    def check_creations(self, wanted: int, is_queue: bool = False) -> None:
+        """Raise LimitExceeded, and report it, if the user may not have that; see `Sender.check_creations`."""
         try:
-            self.domain.creations.check(self.subject, wanted)
+            if is_queue:
+                self.domain.dispatcher.users.check_queue(self.subject.user)
+            if wanted:
+                self.domain.creations.check(self.subject, wanted)
         except LimitExceeded as refusal:
             self.domain.events.emit(LimitReached(str(refusal), self.peer))
             raise
@@ -458,6 +463,9 @@ class Session(Sender):
             if done is not None:
                 done()
             return
+        if self.is_counted:
+            self.is_counted = False
+            self.domain.dispatcher.users.disconnected(self.subject.user)
         for transaction in list(self.transactions.values()):
             transaction.rollback()
         self.transactions.clear()

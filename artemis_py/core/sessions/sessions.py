@@ -45,10 +45,11 @@ class Sessions:
         self.roles: frozenset[str] = frozenset()
         """Roles that may connect; empty: all users."""
 
-    def check_entry(self, subject: Subject, is_operator: bool = False) -> None:
+    def check_entry(self, subject: Subject, is_operator: bool = False, replaced: Session | None = None) -> None:
         """Raise HostStopped, LimitExceeded or NotAuthorized if a client may not connect to this domain now.
 
-        `is_operator`: the client says that it operates the broker.
+        `is_operator`: the client says that it operates the broker. `replaced` is the session of an earlier connection
+        of the same client, if there is one: it ends when the client is let in.
         """
         if self.closed_because is not None and not (is_operator and self.is_drained and self.may_manage(subject)):
             raise BrokerDrained(self.closed_because) if self.is_drained else HostStopped(self.closed_because)
@@ -59,6 +60,13 @@ class Sessions:
                 f"{len(self.opened)} clients are connected to this virtual host, and max-connections is "
                 f"{self.max_connections}"
             )
+        if not self._is_exempt(subject, is_operator):
+            is_leaving = replaced is not None and replaced.is_counted and replaced.subject.user == subject.user
+            self.domain.dispatcher.users.check_connection(subject.user, int(is_leaving))
+
+    def _is_exempt(self, subject: Subject, is_operator: bool) -> bool:
+        """Tell whether a client is not limited with its user: it operates the broker, perhaps to end the others."""
+        return is_operator and self.may_manage(subject)
 
     def may_manage(self, subject: Subject) -> bool:
         """Tell whether a user has the permission to manage the broker."""
@@ -66,15 +74,24 @@ class Sessions:
         return domain.access.allows(subject, Permission.MANAGE, domain.options.management_address)
 
     def open(
-        self, subject: Subject, client_id: str = "", peer: str = "", protocol: str = "", is_operator: bool = False
+        self,
+        subject: Subject,
+        client_id: str = "",
+        peer: str = "",
+        protocol: str = "",
+        is_operator: bool = False,
+        replaced: Session | None = None,
     ) -> Session:
         """Open a session with the rights of `subject`; `peer` is the client's network address, for the log.
 
         Raises what `check_entry` raises.
         """
-        self.check_entry(subject, is_operator)
+        self.check_entry(subject, is_operator, replaced)
         session = Session(self.domain, subject, client_id, peer, protocol, self.opened, self.endpoints)
         session.is_operator = is_operator
+        if not self._is_exempt(subject, is_operator):
+            session.is_counted = True
+            self.domain.dispatcher.users.connected(subject.user)
         return session
 
     def open_for_absent(self, last_known: Subject, client_id: str, peer: str, protocol: str) -> Session:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.names.syntax import parse_fqqn
 from artemis_py.core.queues.queue import Queue
+from artemis_py.core.routing.creations import creator_of
 from artemis_py.core.routing.domain import Domain
 from artemis_py.core.runtime.access import Permission
 from artemis_py.core.selectors.filter import Filter
@@ -177,10 +178,13 @@ class Subscriptions:
                 return Subscription(queue, lifetime_of(spec))
             if queue is not None:
                 self.discard(queue)
+            session.check_creations(0, is_queue=True)
             self.require_address(spec.address, RoutingType.MULTICAST)
-            return Subscription(session.create_queue(config_of(name, spec, spec.address)), lifetime_of(spec), True)
+            config = config_of(name, spec, spec.address, creator_of(session.subject))
+            return Subscription(session.create_queue(config), lifetime_of(spec), True)
         if is_named:
             raise QueueExists(f"the names for a queue of '{spec.address}' are taken by other subscriptions")
+        session.check_creations(0, is_queue=True)
         self.require_address(spec.address, RoutingType.MULTICAST)
         text = None if spec.filter is None else spec.filter.text
         queue = session.create_temporary_queue(RoutingType.MULTICAST, spec.address, text, spec.ring_size)
@@ -277,8 +281,8 @@ def lifetime_of(spec: SubscriptionSpec) -> Lifetime:
     return Lifetime.WHILE_CONSUMED if spec.shared else Lifetime.TEMPORARY
 
 
-def config_of(name: str, spec: SubscriptionSpec, address: str) -> QueueConfig:
-    """Return the queue to be created for a subscription."""
+def config_of(name: str, spec: SubscriptionSpec, address: str, creator: str) -> QueueConfig:
+    """Return the queue to be created for a subscription of a client; `creator` is its user."""
     return QueueConfig(
         name=name,
         address=address,
@@ -288,6 +292,7 @@ def config_of(name: str, spec: SubscriptionSpec, address: str) -> QueueConfig:
         max_consumers=spec.max_consumers,
         auto_delete=False,
         user=spec.user,
+        creator=creator,
     )
 
 

@@ -7,6 +7,7 @@ from artemis_py.core.addresses.address import Address
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.queues.dispatcher import QUEUE_PARTS, RESERVE_PARTS
 from artemis_py.core.queues.queue import Queue, queues_of
+from artemis_py.core.routing.creations import creator_of
 from artemis_py.core.routing.domain import Domain
 from artemis_py.core.routing.exchanges.exchange import Exchange
 from artemis_py.core.runtime.access import Permission
@@ -46,6 +47,7 @@ class TemporaryResources:
             domain = self._domain
             name = domain.temporary_names.new() if address is None else domain.entropy.uuid()
         if address is None:
+            session.check_creations(0, is_queue=True)
             self.create_address(session, routing_type, name)
             address = name
         config = QueueConfig(
@@ -57,6 +59,7 @@ class TemporaryResources:
             temporary=True,
             max_consumers=-1,
             ring_size=ring_size,
+            creator=creator_of(session.subject),
         )
         queue = session.create_queue(config)
         queue.owner = session

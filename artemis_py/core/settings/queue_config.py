@@ -79,7 +79,7 @@ class QueueConfig:
     internal: bool = False
     auto_created: bool = False
     creator: str | None = None
-    """The user for whose client it is created on demand (`creations`)."""
+    """The user whose client creates it; empty for clients without a user, None if no client does."""
 
     def __init__(self, *, name: str, address: str, **values: Any) -> None:
         """Raise TypeError for an unknown field, and for a value that is not of its kind."""

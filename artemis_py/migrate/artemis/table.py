@@ -29,8 +29,7 @@ TABLE: Final = Table(
         *dropped("ha-policy", "no other broker takes over"),
         *dropped("connection-routers acceptor.router", "clients stay with the broker that they connect to"),
         *dropped(
-            "broker-plugins connector-services remoting-incoming-interceptors remoting-outgoing-interceptors "
-            "resource-limit-settings",
+            "broker-plugins connector-services remoting-incoming-interceptors remoting-outgoing-interceptors",
             "code of Java does not run in this broker",
         ),
         *dropped("store", "messages are in files of this broker, in no database"),

@@ -123,8 +123,12 @@ class Login:
     def _admit(self, subject: Subject) -> None:
         """Open a session of the core, unless the virtual host does not take the client."""
         handler = self._handler
+        earlier = handler.manager.sessions.get(handler.client_id)
+        replaced = None if earlier is None or earlier.handler is None else earlier.handler.core
         try:
-            core = handler.host.sessions.open(subject, handler.client_id, handler.context.peer, "MQTT")
+            core = handler.host.sessions.open(
+                subject, handler.client_id, handler.context.peer, "MQTT", replaced=replaced
+            )
         except Refusal as refusal:
             template = "connection refused: peer=%s user=%s client=%s reason=%s"
             handler.brake.warning(

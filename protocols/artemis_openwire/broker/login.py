@@ -91,18 +91,20 @@ class Login:
         assert info.connection_id is not None
         assert info.connection_id.value is not None
         assert info.client_id is not None
+        clients = handler.manager.clients
+        predecessor = clients.with_connection_id(info.connection_id.value)
+        other = clients.with_client_id(info.client_id)
+        earlier = predecessor or other
+        replaced = None if earlier is None or earlier.exchange is None else earlier.exchange.core
         try:
-            handler.services.sessions.check_entry(subject)
+            handler.services.sessions.check_entry(subject, replaced=replaced)
         except Refusal as refusal:
             # Before another connection ends in favour of this one.
             self._refuse(errors.throwable_of(refusal))
             return
-        clients = handler.manager.clients
-        predecessor = clients.with_connection_id(info.connection_id.value)
         if predecessor is not None:
             self._take_over(predecessor, subject, Throwable(errors.STATE, "the connection id is in use"), True)
             return
-        other = clients.with_client_id(info.client_id)
         if other is not None:
             text = f"client id '{info.client_id}' is in use, by a connection from {other.context.peer}"
             may_replace = info.failover_reconnect or handler.parameters.allows_link_stealing

@@ -16,6 +16,7 @@ from artemis_py.config.known import (
     DISCOVERY_ELEMENTS,
     DIVERT_ELEMENTS,
     QUEUE_ATTRIBUTES,
+    RESOURCE_LIMIT_ELEMENTS,
     ROUTER_ELEMENTS,
     ROUTER_POOL_ELEMENTS,
 )
@@ -29,6 +30,7 @@ from artemis_py.config.verdicts import (
     PARAMETERS,
     PERMISSIONS,
     PROTOCOLS,
+    RESOURCE_LIMIT,
     ROUTER_POOL,
     SASL_MECHANISMS,
     SECURITY_SETTINGS,
@@ -110,6 +112,7 @@ COMPATIBILITY: Final = {
     "connection-router": names(ROUTER_ELEMENTS, CONNECTION_ROUTER),
     "router-pool": names(ROUTER_POOL_ELEMENTS, ROUTER_POOL),
     "connector": connector_parameters(),
+    "resource-limit-setting": names(RESOURCE_LIMIT_ELEMENTS, RESOURCE_LIMIT),
     "wildcard-addresses": names([each.name for each in WILDCARD_OPTIONS], {}),
     "security-settings": names(["role-mapping", "security-setting", *SECURITY_SETTINGS], SECURITY_SETTINGS),
     "permissions": names([*[each.value for each in Permission], *OWN_PERMISSION_NAMES, *PERMISSIONS], PERMISSIONS),

@@ -25,6 +25,7 @@ from artemis_py.core.settings.declaration import FIRST_RELEASE, Kind, Option
 from artemis_py.core.settings.divert_config import DIVERT_OPTIONS
 from artemis_py.core.settings.queue_config import QUEUE_OPTIONS
 from artemis_py.core.settings.queue_settings import Mutability, QueueAttribute
+from artemis_py.core.settings.resource_limits import RESOURCE_LIMIT_OPTIONS
 from artemis_py.core.settings.router_config import CACHE_OPTIONS, POOL_OPTIONS, ROUTER_OPTIONS
 from artemis_py.management.http.config import WEB_OPTIONS
 from artemis_py.management.queue_attributes import ATTRIBUTES, COLUMNS, SHOWN
@@ -118,6 +119,7 @@ CONFIGURATION: Final = {
     "argument": of_options(*ARGUMENT_OPTIONS),
     "address-setting": of_options(*ADDRESS_SETTINGS),
     "login": of_options(*LOGIN_OPTIONS),
+    "resource-limit-setting": of_options(*RESOURCE_LIMIT_OPTIONS),
     "web": of_options(*WEB_OPTIONS),
     "connector": of_options(*CONNECTOR_OPTIONS, *CONNECTOR_TLS_OPTIONS),
     "cluster-connection": of_options(*CLUSTER_OPTIONS),

@@ -25,6 +25,7 @@ from artemis_py.core.settings.declaration import Kind, Option
 from artemis_py.core.settings.divert_config import DIVERT_OPTIONS
 from artemis_py.core.settings.queue_config import QUEUE_OPTIONS
 from artemis_py.core.settings.queue_settings import Place
+from artemis_py.core.settings.resource_limits import RESOURCE_LIMIT_OPTIONS
 from artemis_py.core.settings.router_config import CACHE_OPTIONS, POOL_OPTIONS, ROUTER_OPTIONS
 from artemis_py.core.settings.virtual_host_config import VIRTUAL_HOST_OPTIONS
 from tests.unit.config.samples import QUEUE, SETTING, content, other_value, whole
@@ -88,6 +89,7 @@ EXPECTED: Final = {
     "elements of a connection router": elements(ROUTER_OPTIONS),
     "elements of a router cache": elements(CACHE_OPTIONS),
     "elements of a router pool": elements(POOL_OPTIONS),
+    "limits of a user": elements(RESOURCE_LIMIT_OPTIONS),
     "wildcards": elements(WILDCARD_OPTIONS),
     "address settings": elements(ADDRESS_SETTINGS),
     "elements of a queue": elements([each for each in QUEUE_OPTIONS if each.place is Place.ELEMENT]),
@@ -114,6 +116,7 @@ CONTAINERS = {
     "connectors",
     "discovery-groups",
     "diverts",
+    "resource-limit-settings",
     "security-settings",
     "wildcard-addresses",
 }
@@ -201,6 +204,7 @@ def test_attributes_of_exchanges_are_those_that_are_read(element: str, options: 
         (set(content("core/discovery-groups/discovery-group").children), known.DISCOVERY_ELEMENTS),
         (set(content(ROUTER).children), known.ROUTER_ELEMENTS),
         (set(content(f"{ROUTER}/pool").children), known.ROUTER_POOL_ELEMENTS),
+        (set(content("core/resource-limit-settings/resource-limit-setting").children), known.RESOURCE_LIMIT_ELEMENTS),
     ],
 )
 def test_we_have_no_names_that_artemis_has_not(legal: set[str], known_names: frozenset[str]) -> None:

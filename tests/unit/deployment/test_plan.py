@@ -102,6 +102,8 @@ def other(value: object) -> Any:
             return (*value, "more")
         case Path():
             return value / "elsewhere"
+        case dict():
+            return {**value, "ann": "more"}
         case None:
             return "ab"
         case _:
