@@ -54,7 +54,8 @@ def run(folder: Path | None, log_level: str, port_file: Path | None, event_loop:
     Without DIR it keeps its messages in the folder data below the current one.
 
     It prints where it listens, then "ready", logs to standard error, and stops cleanly on SIGTERM and Ctrl-C. On SIGHUP
-    it reads its files again and follows them as far as it can while it runs; the log says what it did.
+    it reads its files again and follows them as far as it can while it runs; the log says what it did. With
+    configuration-file-refresh-period in broker.xml it does so by itself when that file has changed.
     """
     logging.basicConfig(level=log_level.upper(), format=LOG_FORMAT)
     tell_fatal_signals()
@@ -72,7 +73,7 @@ def run(folder: Path | None, log_level: str, port_file: Path | None, event_loop:
 
     try:
         with asyncio.Runner(loop_factory=event_loop_factory(event_loop)) as runner:
-            runner.run(serve(source, ready))
+            runner.run(serve(source, ready, None if folder is None else configuration_file(folder)))
     except ConfigError as error:
         # A start ends at the first part that cannot be used; whoever mends the file wants to know of the others.
         others = [] if folder is None else examine(configuration_file(folder)).problems

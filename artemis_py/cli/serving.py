@@ -1,13 +1,18 @@
-"""Runs a broker as the only task of a process: SIGTERM and SIGINT end it, on SIGHUP it reads its files again."""
+"""Runs a broker as the only task of a process: SIGTERM and SIGINT end it, on SIGHUP it reads its files again.
+
+With `configuration-file-refresh-period` it also does that when broker.xml has changed.
+"""
 
 import asyncio
 import signal
 from collections.abc import Callable
+from pathlib import Path
 from typing import Final
 
 from artemis_py.broker import Broker
 from artemis_py.config import BrokerConfig
-from artemis_py.deployment.reload import Reloader
+from artemis_py.deployment.file_watch import FileWatch
+from artemis_py.deployment.reload import Reloader, Watching
 from artemis_py.logs import named_logger
 
 LOGGER: Final = named_logger(__name__)
@@ -16,18 +21,23 @@ LOGGER: Final = named_logger(__name__)
 GOODBYE_S: Final = 3.0
 
 
-async def serve(source: Callable[[], BrokerConfig], ready: Callable[[Broker], None] | None = None) -> None:
+async def serve(
+    source: Callable[[], BrokerConfig], ready: Callable[[Broker], None] | None = None, file: Path | None = None
+) -> None:
     """Run a broker until SIGTERM or SIGINT; a second signal ends the wait for clients that are still connected.
 
     `source` reads the configuration: at once, and again in a thread for each SIGHUP. One that arrives during the start
-    takes effect after it. `ready` is called when all acceptors listen. Before that, ConfigError or StoreError may be
-    raised.
+    takes effect after it. It is also read again when `file` has changed, as `configuration-file-refresh-period` says.
+    `ready` is called when all acceptors listen. Before that, ConfigError or StoreError may be raised.
     """
     loop = asyncio.get_running_loop()
     signalled = asyncio.Event()
+    # Before it is read: what changes meanwhile has changed since.
+    watched = None if file is None else FileWatch(file)
     config = source()
     broker = Broker(config)
-    reloader = Reloader(source, broker.reload)
+    watching = None if watched is None else Watching(watched, lambda: refresh_period_s(broker.deployment.config))
+    reloader = Reloader(source, broker.reload, watching)
 
     def receive(name: str) -> None:
         LOGGER.info("signal received: name=%s", name)
@@ -59,3 +69,9 @@ async def serve(source: Callable[[], BrokerConfig], ready: Callable[[Broker], No
             reloading.cancel()
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             loop.remove_signal_handler(number)
+
+
+def refresh_period_s(config: BrokerConfig) -> float | None:
+    """Return the seconds between two looks at the file of a configuration; None: it is not watched."""
+    period_ms = config.configuration_file_refresh_period_ms
+    return period_ms / 1000 if period_ms > 0 else None

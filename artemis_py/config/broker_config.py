@@ -199,6 +199,13 @@ class BrokerConfig:
         "How long to wait for them; -1: until the last has left.",
         name="graceful-shutdown-timeout",
     )
+    configuration_file_refresh_period_ms: int = option(
+        Kind.MILLISECONDS,
+        -1,
+        "How often `artemis-py run` looks whether this file has changed. It is read again, as on SIGHUP, when it has "
+        "been quiet for a second. 0 or -1: on SIGHUP only.",
+        name="configuration-file-refresh-period",
+    )
     settings: BrokerSettings = DEFAULT_BROKER_SETTINGS
     acceptors: tuple[AcceptorConfig, ...] = ()
     addresses: tuple[AddressConfig, ...] = ()

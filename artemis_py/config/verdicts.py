@@ -133,7 +133,6 @@ CORE: Final[Mapping[str, Verdict]] = {
     "grouping-handler": _none("messages with a group stay with the broker that took them"),
     "allow-failback": _NO_HA,
     "broadcast-groups": _left_out("a discovery group with <zeroconf> announces the broker as well"),
-    "configuration-file-refresh-period": _left_out("the file is read again on SIGHUP only"),
     "global-max-size-percent-of-jvm-max-memory": _left_out(
         "there is no Java machine; write global-max-size, or half of the memory is used"
     ),

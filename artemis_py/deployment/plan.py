@@ -46,6 +46,7 @@ EMPTY: Final = BrokerConfig()
 
 AT_RUN_TIME: Final = frozenset(
     {
+        "configuration_file_refresh_period_ms",
         "disk_scan_period_ms",
         "global_max_messages",
         "global_max_size_bytes",

@@ -1,16 +1,18 @@
-"""Reloading: a running broker follows its files again, because an operator asks for it.
+"""Reloading: a running broker follows its files again, because an operator asks for it, or its file has changed.
 
 What is wrong with the files is logged, and never ends the broker: what cannot be used stays as it was.
 """
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Final
 
 from attrs import frozen
 
 from artemis_py.config.broker_config import BrokerConfig
 from artemis_py.config.report import merged
+from artemis_py.deployment.file_watch import FileWatch
 from artemis_py.deployment.plan import Plan
 from artemis_py.errors import ConfigError, Problem
 from artemis_py.logs import named_logger
@@ -55,13 +57,28 @@ class Reloaded:
         )
 
 
-class Reloader:
-    """Reloads when it is asked to, once after another."""
+@frozen
+class Watching:
+    """A file that is read again when it has changed."""
 
-    def __init__(self, source: Callable[[], BrokerConfig], reload: Callable[[BrokerConfig], Reloaded]) -> None:
+    file: FileWatch
+    period_s: Callable[[], float | None]
+    """Seconds between two looks at it; None: it is not watched now."""
+
+
+class Reloader:
+    """Reloads when it is asked to, once after another, and when a watched file has changed."""
+
+    def __init__(
+        self,
+        source: Callable[[], BrokerConfig],
+        reload: Callable[[BrokerConfig], Reloaded],
+        watching: Watching | None = None,
+    ) -> None:
         """Create it. `source` reads the configuration, in a thread, and `reload` has the broker follow it."""
         self._source: Final = source
         self._reload: Final = reload
+        self._watching: Final = watching
         self._requested: Final = asyncio.Event()
 
     def request(self) -> None:
@@ -71,8 +88,10 @@ class Reloader:
     async def run(self) -> None:
         """Serve requests until the task is cancelled."""
         while True:
-            await self._requested.wait()
+            await self._asked()
             self._requested.clear()
+            if self._watching is not None:
+                self._watching.file.note()
             try:
                 config = await asyncio.to_thread(self._source)
                 log_warnings(config.warnings)
@@ -82,3 +101,21 @@ class Reloader:
                     LOGGER.error("configuration is not reloaded: %s", problem)
             except Exception:  # the task must live: an operator would ask again and get no answer
                 LOGGER.exception("configuration is not reloaded")
+
+    async def _asked(self) -> None:
+        """Wait until a reload is asked for, or the watched file has changed."""
+        watching = self._watching
+        if watching is None:
+            await self._requested.wait()
+            return
+        delay_s = watching.period_s()
+        while not self._requested.is_set():
+            with suppress(TimeoutError):
+                async with asyncio.timeout(delay_s):
+                    await self._requested.wait()
+                    return
+            settles_s = watching.file.look()
+            if settles_s == 0:
+                LOGGER.info("configuration has changed: file=%s", watching.file.path)
+                return
+            delay_s = watching.period_s() if settles_s is None else settles_s

@@ -183,10 +183,10 @@ class UserFiles:
             return None
 
     def _marks(self) -> tuple[object, object]:
-        return _mark(self.users_file), _mark(self._roles_file)
+        return mark_of(self.users_file), mark_of(self._roles_file)
 
 
-def _mark(path: Path) -> object:
+def mark_of(path: Path) -> object:
     """Return a value that changes when a file is written or replaced."""
     try:
         status = path.stat()

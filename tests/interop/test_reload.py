@@ -177,3 +177,36 @@ def test_signals_in_a_row_are_all_served(broker: BrokerProcess) -> None:
 
     hang_up(broker, "configuration reloaded")
     broker.stop()
+
+
+def test_a_changed_file_is_read_again_without_a_signal(tmp_path: Path) -> None:
+    """`configuration-file-refresh-period`; a mistake in it is logged once, and changes nothing."""
+    period = "<configuration-file-refresh-period>100</configuration-file-refresh-period>"
+    broker = start_broker(
+        Instance(core=f"<security-enabled>false</security-enabled>{period}", addresses=ADDRESS), tmp_path / "broker"
+    )
+    try:
+        path = broker.directory / "etc" / "broker.xml"
+        bills = '<address name="bills"><anycast><queue name="bills"/></anycast></address>'
+        change(broker, ADDRESS, ADDRESS + bills)
+        # An older time counts as well: the file may have been put back.
+        os.utime(path, (1, 1))
+        log = wait_for(broker.log_text, "configuration reloaded: changes=2")
+        assert "configuration has changed: file=" in log
+        assert "SIGHUP" not in log
+        with Client(broker.url) as client:
+            client.send("bills", "first")
+
+        change(broker, "<queue name=", "<quque name=")
+        log = wait_for(broker.log_text, "configuration is not reloaded")
+        assert "quque" in log
+        # It is followed again, and the signal still works: nothing is watched from then on.
+        change(broker, "<quque name=", "<queue name=")
+        wait_for(broker.log_text, "configuration reloaded: changes=0")
+        change(broker, period, "")
+        hang_up(broker, "core/configuration-file-refresh-period: 100 becomes -1")
+        log = broker.log_text()
+        assert log.count("configuration has changed") == 3
+        assert log.count("configuration is not reloaded") == log.count("quque")
+    finally:
+        broker.kill()
