@@ -33,6 +33,11 @@ def read_plugins(reading: Reading, broker: ForeignElement) -> None:
                 _read_redelivery(reading, plugin)
             case "discardingDLQBrokerPlugin":
                 _read_discarding(reading, plugin)
+            case "runtimeConfigurationPlugin":
+                period = reading.number(plugin, "checkPeriod")
+                if period:
+                    origin = reading.origin(plugin, "checkPeriod")
+                    reading.target.core.put("configuration-file-refresh-period", str(period), origin)
         logs_in = logs_in or "uthentication" in plugin.name
     if "plugins" in broker.attributes or any(_is_foreign_guard(plugin) for plugin in plugins):
         if reading.target.login.find("anonymous-access") is None:

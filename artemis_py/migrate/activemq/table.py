@@ -381,6 +381,7 @@ PLUGINS: Final[tuple[Rule | tuple[Rule, ...], ...]] = (
     *dropped("traceBrokerPathPlugin", "messages do not say which brokers they came through"),
     *dropped("camelRoutesBrokerPlugin camelContext", "routes of Camel are not part of a broker; run Camel beside it"),
     needless("runtimeConfigurationPlugin", "SIGHUP reads `broker.xml` again"),
+    kept("runtimeConfigurationPlugin.checkPeriod", "`configuration-file-refresh-period`; 0: on SIGHUP only"),
     needless("virtualSelectorCacheBrokerPlugin", "selectors of virtual topics are in the queue"),
     needless(
         "loggingBrokerPlugin multicastTraceBrokerPlugin udpTraceBrokerPlugin connectionDotFilePlugin "

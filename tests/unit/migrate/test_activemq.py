@@ -359,6 +359,14 @@ def test_system_usage(tmp_path: Path) -> None:
 
 # --- plugins ---
 
+
+@pytest.mark.parametrize(("attributes", "expected"), [('checkPeriod="3000"', 3000), ('checkPeriod="0"', -1), ("", -1)])
+def test_a_file_that_was_watched_stays_watched(tmp_path: Path, attributes: str, expected: int) -> None:
+    result = migrate_broker(tmp_path, f"<plugins><runtimeConfigurationPlugin {attributes}/></plugins>")
+
+    assert result.option("configuration-file-refresh-period") == expected
+
+
 USERS = (
     "<simpleAuthenticationPlugin {attributes}><users>"
     '<authenticationUser username="ann" password="sesame" groups="ops,users"/>'
