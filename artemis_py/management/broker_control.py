@@ -1,39 +1,35 @@
 """Management of the broker itself: the resource `broker`."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping
-from typing import ClassVar, Final, NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import ClassVar
 
 from artemis_py.core.addresses.address import Address
 from artemis_py.core.names.routing_type import RoutingType
-from artemis_py.core.queues.consumer import Consumer
 from artemis_py.core.queues.queue import Queue, queues_of
 from artemis_py.core.routing.divert import Divert
+from artemis_py.core.routing.domain import Domain
 from artemis_py.core.runtime.access import Permission
 from artemis_py.core.runtime.background import Steps
 from artemis_py.core.selectors.filter import parse_filter
 from artemis_py.core.services.services import Services
 from artemis_py.core.services.virtual_hosts import VirtualHosts
 from artemis_py.core.sessions.session import Session
+from artemis_py.core.sessions.sessions import Sessions
 from artemis_py.core.settings.queue_config import QueueConfig
 from artemis_py.errors import InvalidRequest, LimitExceeded, NoSuchAddress, NoSuchQueue, QueueExists
 from artemis_py.management.address_control import routing_types
 from artemis_py.management.branch_control import BRANCH_OPERATIONS
+from artemis_py.management.broker_lists import LIST_OPERATIONS, QUEUE_COLUMNS, Attached
 from artemis_py.management.broker_totals import ADDRESS_TOTALS, QUEUE_TOTALS, total
 from artemis_py.management.connection_control import CONNECTION_OPERATIONS
 from artemis_py.management.control import MAX_NAMES, Control, Kind, Operation, Parameter, bounded_names, proposal
-from artemis_py.management.divert_control import DIVERT_COLUMNS, OPERATIONS, all_diverts, divert_names
-from artemis_py.management.exchange_control import (
-    BINDING_COLUMNS,
-    EXCHANGE_COLUMNS,
-    EXCHANGE_OPERATIONS,
-    all_bindings,
-    all_exchanges,
-)
+from artemis_py.management.divert_control import OPERATIONS, divert_names
+from artemis_py.management.exchange_control import EXCHANGE_OPERATIONS
 from artemis_py.management.facts import BrokerFacts
-from artemis_py.management.listing import DEFAULT_PAGE_ROWS, SLICE_ITEMS, list_page
-from artemis_py.management.mesh_control import MEMBER_COLUMNS, MESH_OPERATIONS, cluster_names, members, stranded
-from artemis_py.management.queue_attributes import COLUMNS, filter_text
+from artemis_py.management.listing import SLICE_ITEMS
+from artemis_py.management.mesh_control import MESH_OPERATIONS, cluster_names, stranded
+from artemis_py.management.queue_attributes import filter_text
 from artemis_py.management.queue_request import (
     AUTO_CREATE_ADDRESS,
     parse_routing_type,
@@ -41,7 +37,7 @@ from artemis_py.management.queue_request import (
     queue_config,
 )
 from artemis_py.management.settings_control import SETTINGS_OPERATIONS
-from artemis_py.management.virtual_host_control import HOST_COLUMNS, HOST_OPERATIONS, all_hosts, host_names
+from artemis_py.management.virtual_host_control import HOST_OPERATIONS, host_names
 
 NAME = Parameter("name", Kind.TEXT)
 ADDRESS = Parameter("address", Kind.TEXT)
@@ -51,111 +47,6 @@ FILTER = Parameter("filter", Kind.TEXT_OR_NULL)
 DURABLE = Parameter("durable", Kind.FLAG)
 FORCE = Parameter("force", Kind.FLAG)
 QUEUE = Parameter("queue", Kind.OBJECT)
-WANTED = Parameter("options", Kind.OBJECT)
-WANTED_TEXT = Parameter("options", Kind.TEXT_OR_NULL)  # an empty filter is often sent as ""
-PAGE = Parameter("page", Kind.NUMBER)
-PAGE_ROWS = Parameter("pageSize", Kind.NUMBER)
-
-QUEUE_COLUMNS: Final[Mapping[str, Callable[[Queue], object]]] = {
-    "id": lambda queue: queue.id,
-    **COLUMNS,
-    "temporary": lambda queue: queue.temporary,
-    "internal": lambda queue: queue.internal,
-    # Lists leave these out unless all are asked for.
-    "hidden": lambda queue: queue.temporary or queue.internal,
-    "autoCreated": lambda queue: queue.auto_created,
-    "paused": lambda queue: queue.paused,
-    "consumerCount": lambda queue: queue.consumer_count,
-    "messageCount": lambda queue: queue.message_count,
-    "deliveringCount": lambda queue: queue.delivering_count,
-    "scheduledCount": lambda queue: queue.scheduled_count,
-    "messagesAdded": lambda queue: queue.messages_added,
-    "messagesAcked": lambda queue: queue.messages_acknowledged,
-    "messagesExpired": lambda queue: queue.messages_expired,
-    "messagesKilled": lambda queue: queue.messages_killed,
-    "messagesReplaced": lambda queue: queue.messages_replaced,
-}
-
-ADDRESS_COLUMNS: Final[Mapping[str, Callable[[Address], object]]] = {
-    "name": lambda address: address.name,
-    "routingTypes": routing_types,
-    "queueCount": lambda address: len(queues_of(address)),
-    "messageCount": lambda address: address.message_count,
-    "addressSize": lambda address: address.size_bytes,
-    "routedMessageCount": lambda address: address.routed,
-    "unRoutedMessageCount": lambda address: address.unrouted,
-    "paused": lambda address: address.paused,
-    "autoCreated": lambda address: address.auto_created,
-    "temporary": lambda address: address.temporary,
-    "internal": lambda address: address.internal,
-    "hidden": lambda address: address.temporary or address.internal,
-}
-
-CONNECTION_COLUMNS: Final[Mapping[str, Callable[[Session], object]]] = {
-    "connectionID": lambda session: session.id,
-    "remoteAddress": lambda session: session.peer,
-    "protocol": lambda session: session.protocol,
-    "user": lambda session: session.subject.user,
-    "clientID": lambda session: session.client_id,
-    "creationTime": lambda session: session.created_ms,
-    "consumerCount": lambda session: len(session.consumers),
-}
-
-
-class Attached(NamedTuple):
-    """A consumer and the session it belongs to."""
-
-    session: Session
-    consumer: Consumer
-
-
-CONSUMER_COLUMNS: Final[Mapping[str, Callable[[Attached], object]]] = {
-    "id": lambda attached: attached.consumer.id,
-    "connectionID": lambda attached: attached.session.id,
-    "queue": lambda attached: attached.consumer.queue.name,
-    "address": lambda attached: attached.consumer.queue.address.name,
-    "filter": lambda attached: None if attached.consumer.filter is None else attached.consumer.filter.text,
-    "browseOnly": lambda attached: attached.consumer.is_browser,
-    "priority": lambda attached: attached.consumer.priority,
-    "credit": lambda attached: attached.consumer.credit,
-    "messagesInTransit": lambda attached: attached.consumer.outstanding.count + len(attached.consumer.shown),
-    "messagesAcknowledged": lambda attached: attached.consumer.accepted,
-    "oldestInTransit": lambda attached: oldest_held(attached.consumer),
-    "connectionCreationTime": lambda attached: attached.session.created_ms,
-    "user": lambda attached: attached.session.subject.user,
-    "clientID": lambda attached: attached.session.client_id,
-    "remoteAddress": lambda attached: attached.session.peer,
-}
-
-
-def oldest_held(consumer: Consumer) -> int | None:
-    """Return the lowest number of the messages that a consumer has; None if it has none."""
-    held = [reference.sequence for reference in consumer.unsettled()]
-    return min(held) if held else None
-
-
-def _listing(
-    items: Callable[["BrokerControl"], Iterable[object]], columns: Mapping[str, Callable[..., object]]
-) -> tuple[Operation, ...]:
-    """Return the ways to call a list operation: filter, page and page size, all optional from the right."""
-
-    def run(
-        control: "BrokerControl", wanted: object = None, page: int = 1, page_rows: int = DEFAULT_PAGE_ROWS
-    ) -> Steps:
-        return list_page(items(control), columns, _filter_object(wanted), page, page_rows)
-
-    ways = [Operation(run)]
-    for wanted in (WANTED, WANTED_TEXT):
-        ways += [Operation(run, wanted), Operation(run, wanted, PAGE), Operation(run, wanted, PAGE, PAGE_ROWS)]
-    return tuple(ways)
-
-
-def _filter_object(wanted: object) -> Mapping[str, object]:
-    if isinstance(wanted, dict):
-        return wanted
-    if wanted is None or wanted == "":
-        return {}
-    raise InvalidRequest("options must be a JSON object, or empty")
 
 
 class BrokerControl(Control):
@@ -170,8 +61,8 @@ class BrokerControl(Control):
         self.hosts = hosts
         self.diverts = services.diverts
         self.branches = services.branches
-        self.sessions = services.sessions
-        self.domain = services.sessions.domain
+        self.sessions: Sessions = services.sessions
+        self.domain: Domain = services.sessions.domain
         self.facts = facts
         self.session = session
 
@@ -404,15 +295,7 @@ class BrokerControl(Control):
         "getQueueNames": (Operation(queue_names), Operation(queue_names, ROUTING_TYPE)),
         "getAddressInfo": (Operation(address_info, ADDRESS),),
         "listBindingsForAddress": (Operation(bindings, ADDRESS),),
-        "listQueues": _listing(lambda control: control.domain.queues.values(), QUEUE_COLUMNS),
-        "listAddresses": _listing(lambda control: control.domain.addresses.values(), ADDRESS_COLUMNS),
-        "listConnections": _listing(lambda control: control.sessions.opened.values(), CONNECTION_COLUMNS),
-        "listConsumers": _listing(lambda control: control.consumers(), CONSUMER_COLUMNS),
-        "listDiverts": _listing(all_diverts, DIVERT_COLUMNS),
-        "listExchanges": _listing(all_exchanges, EXCHANGE_COLUMNS),
-        "listVirtualHosts": _listing(all_hosts, HOST_COLUMNS),
-        "listExchangeBindings": _listing(all_bindings, BINDING_COLUMNS),
-        "listMembers": _listing(members, MEMBER_COLUMNS),
+        **LIST_OPERATIONS,
         **MESH_OPERATIONS,
         **OPERATIONS,
         **EXCHANGE_OPERATIONS,
