@@ -139,6 +139,8 @@ class _Reader:
         self._elements: Final = Elements(overrides, report)
         self._report: Final = report
         self._roles: Final[dict[str, tuple[str, int]]] = {}
+        self._of_management: Final[list[Any]] = []
+        """Elements that grant the permissions `view` and `edit`."""
 
     def read(self) -> BrokerConfig:
         """Read the whole tree."""
@@ -146,6 +148,7 @@ class _Reader:
         self._warn_of_half_sync(values)
         settings = self._broker_settings()
         contents = self.read_contents(settings)
+        self._warn_of_management(settings)
         acceptors = tuple(self._acceptors())
         self._check_any_acceptor(acceptors)
         mesh = read_mesh(self._core, self._elements, self._folder, acceptors)
@@ -210,6 +213,19 @@ class _Reader:
             self._report.warning(
                 self._report.place(self._core), f"{names[0]} and {names[1]} differ; only both false have an effect"
             )
+
+    def _warn_of_management(self, settings: BrokerSettings) -> None:
+        """Warn of permissions of management that nothing asks for, and if nobody has those that are asked for."""
+        if self._of_management and not settings.management_message_rbac:
+            place = self._report.place(self._of_management[0], "attribute type")
+            self._report.warning(
+                place, "view and edit are asked for only with <management-message-rbac>true</management-message-rbac>"
+            )
+        element = self._core.find(in_core("management-message-rbac"))
+        if settings.management_message_rbac and not self._of_management and element is not None:
+            text = "no permission view or edit is granted, so nobody may do anything by management; "
+            match = f"{settings.management_rbac_prefix}.#"
+            self._report.warning(self._report.place(element), f'{text}write a security-setting for "{match}"')
 
     # --- the broker as a whole ---
 
@@ -373,6 +389,8 @@ class _Reader:
         for element in list(setting):
             name = self._elements.name(element, "type")
             permission = _PERMISSIONS.get(name or "")
+            if permission in (Permission.VIEW, Permission.EDIT):
+                self._of_management.append(element)
             if permission is not None:
                 roles = split_names(element.get("roles", ""))
                 for role in roles:

@@ -32,6 +32,8 @@ def parse_value(option: Option, text: str) -> object:
             return _text(option, text)
         case Kind.NAMES:
             return split_names(text)
+        case Kind.PATTERN:
+            return _pattern(text)
         case Kind.BOOLEAN:
             if text not in ("true", "false"):
                 raise ValueError(f'"{text}" is neither true nor false; write one of the two in lower case')
@@ -71,6 +73,14 @@ def _text(option: Option, text: str) -> str:
         raise ValueError(f"is empty; write a value{default}")
     if option.minimum is not None and option.minimum == option.maximum and len(text) != option.minimum:
         raise ValueError(f'"{text}" has {len(text)} characters; write {option.minimum:g}')
+    return text
+
+
+def _pattern(text: str) -> str:
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise ValueError(f'"{text}" is not a regular expression of Python: {error}') from None
     return text
 
 

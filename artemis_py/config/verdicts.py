@@ -77,7 +77,6 @@ _NO_HA: Final = _none("there is no second broker to take over; a supervisor such
 _NO_JVM: Final = _none("there is no Java machine to watch")
 _NO_JMX: Final = _none("there is no JMX; management is by messages and HTTP (docs/management.md)")
 _NO_PAGE_FILES: Final = _none("there are no page files")
-_NO_RBAC: Final = _none("management asks for the permission manage only")
 _ONE_THREAD: Final = _none("one thread serves all connections, and one stores")
 _ONE_FILE: Final = _none("the store is one file in journal-directory, whose free space is reused")
 _COMPACT: Final = _none(
@@ -107,7 +106,6 @@ CORE: Final[Mapping[str, Verdict]] = {
         _none("there are no threads that wait for each other's locks"),
     ),
     **_each("jmx-domain jmx-management-enabled jmx-use-broker-name", _NO_JMX),
-    **_each("management-rbac-prefix view-permission-method-match-pattern", _NO_RBAC),
     **_each("message-counter-enabled message-counter-max-day-history message-counter-sample-period", _COUNTED),
     **_each("memory-measure-interval memory-warning-threshold server-dump-interval", _NO_JVM),
     **_each("thread-pool-max-size scheduled-thread-pool-max-size message-expiry-thread-priority", _ONE_THREAD),
@@ -161,9 +159,6 @@ CORE: Final[Mapping[str, Verdict]] = {
     "remoting-outgoing-interceptors": _refused(_FOREIGN_CODE),
     "journal-retention-directory": _refused(
         "consumed messages are deleted, and could not be replayed; remove it, or divert a copy to another queue"
-    ),
-    "management-message-rbac": _refused(
-        "management asks for the permission manage, and not for view and edit; remove it if that is enough", "false"
     ),
     "mask-password": _refused("passwords are read as they are written; write ${NAME}, and remove it", "false"),
     "password-codec": _refused("passwords are read as they are written; write ${NAME}, and remove it"),
@@ -249,7 +244,9 @@ ELEMENTS: Final[Mapping[str, Mapping[str, Verdict]]] = {
 }
 """Verdicts on elements, by the element that contains them; Artemis has no more children of the others than we."""
 
-PERMISSIONS: Final[Mapping[str, Verdict]] = {"edit": _NO_RBAC, "view": _NO_RBAC}
+PERMISSIONS: Final[Mapping[str, Verdict]] = {
+    "update": _none("Artemis' manual has it in an example, and Artemis does not know it either; write edit")
+}
 
 _STOMP_AND_CORE: Final = _none("it is for STOMP and Core")
 _NO_TUNNEL: Final = _left_out("only Core clients use a tunnel through HTTP")

@@ -8,7 +8,7 @@ from artemis_py.core.queues.bulk import take_out
 from artemis_py.core.queues.queue import queues_of
 from artemis_py.core.runtime.background import Steps
 from artemis_py.core.sessions.session import Session
-from artemis_py.management.control import Control, Operation, bounded_names
+from artemis_py.management.control import Control, Operation, Row, bounded_names, edit
 
 
 class AddressControl(Control):
@@ -34,6 +34,11 @@ class AddressControl(Control):
             yield from rest
         return sum(count for count, _ in emptied)
 
+    def queue_names(self) -> list[str]:
+        """Return the names of its queues, sorted. Raises LimitExceeded beyond MAX_NAMES."""
+        names = bounded_names([queue.name for queue in queues_of(self.address)], "listQueues")
+        return self.seen_names("queue", names)
+
     def clear_duplicate_id_cache(self) -> None:
         """Forget the duplicate ids of messages that the address accepted."""
         self.session.domain.duplicates.of(self.address).clear()
@@ -41,7 +46,7 @@ class AddressControl(Control):
     attributes: ClassVar = {
         "Address": lambda control: control.address.name,
         "RoutingTypes": lambda control: routing_types(control.address),
-        "QueueNames": lambda control: bounded_names([queue.name for queue in queues_of(control.address)], "listQueues"),
+        "QueueNames": queue_names,
         "QueueCount": lambda control: len(queues_of(control.address)),
         "AddressSize": lambda control: control.address.size_bytes,
         "MessageCount": lambda control: control.address.message_count,
@@ -53,11 +58,11 @@ class AddressControl(Control):
         "Internal": lambda control: control.address.internal,
     }
 
-    operations: ClassVar[Mapping[str, tuple[Operation, ...]]] = {
-        "pause": (Operation(pause),),
-        "resume": (Operation(resume),),
-        "purge": (Operation(purge),),
-        "clearDuplicateIdCache": (Operation(clear_duplicate_id_cache),),
+    operations: ClassVar[Mapping[str, Row]] = {
+        "pause": edit(Operation(pause)),
+        "resume": edit(Operation(resume)),
+        "purge": edit(Operation(purge)),
+        "clearDuplicateIdCache": edit(Operation(clear_duplicate_id_cache)),
     }
 
 

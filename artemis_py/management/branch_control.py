@@ -13,7 +13,7 @@ from artemis_py.core.services.branch import Branch
 from artemis_py.core.services.xid import xid_of_text
 from artemis_py.errors import LimitExceeded
 from artemis_py.logs import named_logger
-from artemis_py.management.control import MAX_NAMES, Kind, Operation, Parameter
+from artemis_py.management.control import MAX_NAMES, Kind, Operation, Parameter, Row, edit, view
 
 if TYPE_CHECKING:
     from artemis_py.management.broker_control import BrokerControl
@@ -85,13 +85,13 @@ LOGGER: Final = named_logger(__name__)
 
 _XID: Final = Parameter("transactionAsBase64", Kind.TEXT)
 
-BRANCH_OPERATIONS: Final[Mapping[str, tuple[Operation, ...]]] = {
-    "listPreparedTransactions": (Operation(list_prepared),),
-    "listPreparedTransactionDetailsAsJSON": (Operation(describe_prepared),),
-    "listHeuristicCommittedTransactions": (Operation(lambda control: _list_outcomes(control, True)),),
-    "listHeuristicRolledBackTransactions": (Operation(lambda control: _list_outcomes(control, False)),),
-    "commitPreparedTransaction": (Operation(lambda control, text: _complete(control, text, True), _XID),),
-    "rollbackPreparedTransaction": (Operation(lambda control, text: _complete(control, text, False), _XID),),
-    "forgetHeuristicTransaction": (Operation(_forget, _XID),),
+BRANCH_OPERATIONS: Final[Mapping[str, Row]] = {
+    "listPreparedTransactions": view(Operation(list_prepared)),
+    "listPreparedTransactionDetailsAsJSON": view(Operation(describe_prepared)),
+    "listHeuristicCommittedTransactions": view(Operation(lambda control: _list_outcomes(control, True))),
+    "listHeuristicRolledBackTransactions": view(Operation(lambda control: _list_outcomes(control, False))),
+    "commitPreparedTransaction": edit(Operation(lambda control, text: _complete(control, text, True), _XID)),
+    "rollbackPreparedTransaction": edit(Operation(lambda control, text: _complete(control, text, False), _XID)),
+    "forgetHeuristicTransaction": edit(Operation(_forget, _XID)),
 }
 """Operations of the resource `broker`. Forgetting is ours: in Artemis only a transaction manager can do it."""

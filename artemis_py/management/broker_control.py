@@ -1,8 +1,8 @@
 """Management of the broker itself: the resource `broker`."""
 
 import json
-from collections.abc import Iterable, Mapping
-from typing import ClassVar
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
 
 from artemis_py.core.addresses.address import Address
 from artemis_py.core.names.routing_type import RoutingType
@@ -23,7 +23,7 @@ from artemis_py.management.branch_control import BRANCH_OPERATIONS
 from artemis_py.management.broker_lists import LIST_OPERATIONS, QUEUE_COLUMNS, Attached
 from artemis_py.management.broker_totals import ADDRESS_TOTALS, QUEUE_TOTALS, total
 from artemis_py.management.connection_control import CONNECTION_OPERATIONS
-from artemis_py.management.control import MAX_NAMES, Control, Kind, Operation, Parameter, bounded_names, proposal
+from artemis_py.management.control import MAX_NAMES, Control, Kind, Operation, Parameter, Row, bounded_names, edit, view
 from artemis_py.management.divert_control import OPERATIONS, divert_names
 from artemis_py.management.exchange_control import EXCHANGE_OPERATIONS
 from artemis_py.management.facts import BrokerFacts
@@ -82,76 +82,95 @@ class BrokerControl(Control):
 
     def address_names(self) -> list[str]:
         """Return the names of all addresses, sorted. Raises LimitExceeded beyond MAX_NAMES."""
-        return bounded_names(self.domain.addresses, "listAddresses")
+        return self.seen_names("address", bounded_names(self.domain.addresses, "listAddresses"))
 
     def queue_names(self, routing_type: str | None = None) -> list[str]:
         """Return the names of all queues, or of one routing type, sorted. Raises LimitExceeded beyond MAX_NAMES."""
         wanted = parse_routing_type(routing_type) if routing_type else None
         queues = self.domain.queues.values()
-        return bounded_names(
-            [queue.name for queue in queues if wanted is None or queue.routing_type == wanted], "listQueues"
-        )
+        names = [queue.name for queue in queues if wanted is None or queue.routing_type == wanted]
+        return self.seen_names("queue", bounded_names(names, "listQueues"))
+
+    def acceptor_names(self) -> list[str]:
+        """Return the names of all acceptors that listen."""
+        return self.seen_names("acceptor", [acceptor.name for acceptor in self.facts.acceptors()])
 
     def consumers(self) -> list[Attached]:
         """Return every consumer of every session."""
         sessions = self.sessions.opened.values()
         return [Attached(session, consumer) for session in sessions for consumer in session.consumers.values()]
 
+    def no_such_address(self, name: str) -> NoSuchAddress:
+        """Return the refusal of an address that does not exist; it proposes similar names."""
+        near = self.proposed("address", name, self.domain.addresses)
+        return NoSuchAddress(f"address '{name}' does not exist{near}")
+
+    def no_such_queue(self, name: str) -> NoSuchQueue:
+        """Return the refusal of a queue that does not exist; it proposes similar names."""
+        return NoSuchQueue(f"queue '{name}' does not exist{self.proposed('queue', name, self.domain.queues)}")
+
     def find_address(self, name: str) -> Address:
-        """Return an address. Raises NoSuchAddress, which proposes similar names."""
+        """Return an address. Raises NoSuchAddress."""
         address = self.domain.addresses.get(name)
         if address is None:
-            raise NoSuchAddress(f"address '{name}' does not exist{proposal(name, self.domain.addresses)}")
+            raise self.no_such_address(name)
         return address
 
     def find_queue(self, name: str) -> Queue:
-        """Return a queue. Raises NoSuchQueue, which proposes similar names."""
+        """Return a queue. Raises NoSuchQueue."""
         queue = self.domain.find_queue(name)
         if queue is None:
-            raise NoSuchQueue(f"queue '{name}' does not exist{proposal(name, self.domain.queues)}")
+            raise self.no_such_queue(name)
         return queue
 
+    def show_address(self, name: str) -> str:
+        """Return a line of text that describes an address that the client may know of. Raises NoSuchAddress."""
+        if not self.sees("address", name):
+            raise self.no_such_address(name)
+        return self.address_info(name)
+
     def address_info(self, name: str) -> str:
-        """Return a line of text that describes an address."""
+        """Return a line of text that describes an address. Raises NoSuchAddress."""
         address = self.find_address(name)
         return f"Address [name={name}, routingTypes={{{','.join(routing_types(address))}}}]"
 
     def bindings(self, name: str) -> str:
         """Return a line for each queue, divert and history of an address. Raises LimitExceeded beyond MAX_NAMES."""
+        if not self.sees("address", name):
+            raise self.no_such_address(name)
         address = self.find_address(name)
+        queue_is_seen, divert_is_seen = self.seen("queue"), self.seen("divert")
         if len(address.bindings) > MAX_NAMES:
             raise LimitExceeded(f"more than {MAX_NAMES} bindings: use listQueues and listDiverts, which have pages")
         queues = [
             f"Queue [name={queue.name}, routingType={queue.routing_type.name}, filter={filter_text(queue)}]"
             for queue in queues_of(address)
+            if queue_is_seen is None or queue_is_seen(queue.name)
         ]
         diverts = [
             f"Divert [name={divert.name}, forwardingAddress={divert.config.forwarding_address}, "
             f"exclusive={divert.supersedes}, filter={divert.config.filter}]"
             for divert in address.bindings
-            if isinstance(divert, Divert)
+            if isinstance(divert, Divert) and (divert_is_seen is None or divert_is_seen(divert.name))
         ]
         histories = [f"History [name={each.name}]" for each in address.accessories]
         return "\n".join(queues + diverts + histories)
 
-    def read_many(self, names: Iterable[str]) -> Steps:
-        """Return the values of attributes by the names that were given, in slices: some are sums over all queues.
-
-        Raises InvalidRequest if there is none of a name.
-        """
-        asked = {name: name[:1].upper() + name[1:] for name in names}
+    def _values(self, wanted: Mapping[str, Callable[[Any], object]]) -> Steps:
+        """Return the values of attributes by the names that were given, in slices: some are sums over all queues."""
+        asked = {name: name[:1].upper() + name[1:] for name in wanted}
         totals = {name: 0 for name, attribute in asked.items() if attribute in QUEUE_TOTALS | ADDRESS_TOTALS}
         for counters, items in (
             (QUEUE_TOTALS, list(self.domain.queues.values())),
             (ADDRESS_TOTALS, list(self.domain.addresses.values())),
         ):
-            wanted = [(name, counters[asked[name]]) for name in totals if asked[name] in counters]
-            for start in range(0, len(items) if wanted else 0, SLICE_ITEMS):
+            summed = [(name, counters[asked[name]]) for name in totals if asked[name] in counters]
+            for start in range(0, len(items) if summed else 0, SLICE_ITEMS):
                 yield None
                 some = items[start : start + SLICE_ITEMS]
-                for name, counter in wanted:
+                for name, counter in summed:
                     totals[name] += sum(map(counter, some))
-        return {name: totals[name] if name in totals else self.read(name) for name in asked}
+        return {name: totals[name] if name in totals else attribute(self) for name, attribute in wanted.items()}
 
     # Changing.
 
@@ -288,13 +307,13 @@ class BrokerControl(Control):
         "StrandedMessageCount": stranded,
         "DiskStoreUsage": lambda control: control.facts.disk_usage(),
         "ClusterConnectionNames": cluster_names,
-        "AcceptorNames": lambda control: [acceptor.name for acceptor in control.facts.acceptors()],
+        "AcceptorNames": acceptor_names,
     }
 
-    operations: ClassVar[Mapping[str, tuple[Operation, ...]]] = {
-        "getQueueNames": (Operation(queue_names), Operation(queue_names, ROUTING_TYPE)),
-        "getAddressInfo": (Operation(address_info, ADDRESS),),
-        "listBindingsForAddress": (Operation(bindings, ADDRESS),),
+    operations: ClassVar[Mapping[str, Row]] = {
+        "getQueueNames": view(Operation(queue_names), Operation(queue_names, ROUTING_TYPE)),
+        "getAddressInfo": view(Operation(show_address, ADDRESS)),
+        "listBindingsForAddress": view(Operation(bindings, ADDRESS)),
         **LIST_OPERATIONS,
         **MESH_OPERATIONS,
         **OPERATIONS,
@@ -303,10 +322,10 @@ class BrokerControl(Control):
         **BRANCH_OPERATIONS,
         **CONNECTION_OPERATIONS,
         **SETTINGS_OPERATIONS,
-        "createAddress": (Operation(create_address, NAME, ROUTING_TYPES),),
-        "updateAddress": (Operation(update_address, NAME, ROUTING_TYPES),),
-        "deleteAddress": (Operation(delete_address, NAME), Operation(delete_address, NAME, FORCE)),
-        "createQueue": (
+        "createAddress": edit(Operation(create_address, NAME, ROUTING_TYPES)),
+        "updateAddress": edit(Operation(update_address, NAME, ROUTING_TYPES)),
+        "deleteAddress": edit(Operation(delete_address, NAME), Operation(delete_address, NAME, FORCE)),
+        "createQueue": edit(
             Operation(create_queue_from, QUEUE),
             Operation(create_queue_from, QUEUE, Parameter("ignoreIfExists", Kind.FLAG)),
             Operation(create_queue_by_position, ADDRESS, NAME),
@@ -349,8 +368,8 @@ class BrokerControl(Control):
                 Parameter("autoCreateAddress", Kind.FLAG),
             ),
         ),
-        "updateQueue": (Operation(update_queue, QUEUE),),
-        "destroyQueue": (
+        "updateQueue": edit(Operation(update_queue, QUEUE)),
+        "destroyQueue": edit(
             Operation(destroy_queue, NAME),
             Operation(destroy_queue, NAME, Parameter("removeConsumers", Kind.FLAG)),
             Operation(

@@ -1,7 +1,7 @@
-"""The lists of the resource `broker`: what a row of each has."""
+"""The lists of the resource `broker`: what a row of each has, and which rows the client may see."""
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from artemis_py.core.addresses.address import Address
 from artemis_py.core.queues.consumer import Consumer
@@ -10,7 +10,7 @@ from artemis_py.core.runtime.background import Steps
 from artemis_py.core.sessions.session import Session
 from artemis_py.errors import InvalidRequest
 from artemis_py.management.address_control import routing_types
-from artemis_py.management.control import Kind, Operation, Parameter
+from artemis_py.management.control import Kind, Operation, Parameter, Row, view
 from artemis_py.management.divert_control import DIVERT_COLUMNS, all_diverts
 from artemis_py.management.exchange_control import BINDING_COLUMNS, EXCHANGE_COLUMNS, all_bindings, all_exchanges
 from artemis_py.management.listing import DEFAULT_PAGE_ROWS, list_page
@@ -105,19 +105,27 @@ def oldest_held(consumer: Consumer) -> int | None:
 
 
 def _listing(
-    items: Callable[["BrokerControl"], Iterable[object]], columns: Mapping[str, Callable[..., object]]
-) -> tuple[Operation, ...]:
-    """Return the ways to call a list operation: filter, page and page size, all optional from the right."""
+    items: Callable[["BrokerControl"], Iterable[object]],
+    columns: Mapping[str, Callable[..., object]],
+    kind: str = "",
+    name_of: Callable[[Any], str] = str,
+) -> Row:
+    """Return a list operation: filter, page and page size are optional from the right.
+
+    Rows are about resources of this `kind` and name, or those of a kind that has no resources if it is empty.
+    """
 
     def run(
         control: "BrokerControl", wanted: object = None, page: int = 1, page_rows: int = DEFAULT_PAGE_ROWS
     ) -> Steps:
-        return list_page(items(control), columns, _filter_object(wanted), page, page_rows)
+        is_seen = control.seen(kind) if kind else None
+        row_is_seen = None if is_seen is None else lambda item: is_seen(name_of(item))
+        return list_page(items(control), columns, _filter_object(wanted), page, page_rows, row_is_seen)
 
     ways = [Operation(run)]
     for wanted in (WANTED, WANTED_TEXT):
         ways += [Operation(run, wanted), Operation(run, wanted, PAGE), Operation(run, wanted, PAGE, PAGE_ROWS)]
-    return tuple(ways)
+    return view(*ways)
 
 
 def _filter_object(wanted: object) -> Mapping[str, object]:
@@ -128,15 +136,26 @@ def _filter_object(wanted: object) -> Mapping[str, object]:
     raise InvalidRequest("options must be a JSON object, or empty")
 
 
-LIST_OPERATIONS: Final[Mapping[str, tuple[Operation, ...]]] = {
-    "listQueues": _listing(lambda control: control.domain.queues.values(), QUEUE_COLUMNS),
-    "listAddresses": _listing(lambda control: control.domain.addresses.values(), ADDRESS_COLUMNS),
+LIST_OPERATIONS: Final[Mapping[str, Row]] = {
+    "listQueues": _listing(
+        lambda control: control.domain.queues.values(), QUEUE_COLUMNS, "queue", lambda queue: str(queue.name)
+    ),
+    "listAddresses": _listing(
+        lambda control: control.domain.addresses.values(), ADDRESS_COLUMNS, "address", lambda address: str(address.name)
+    ),
     "listConnections": _listing(lambda control: control.sessions.opened.values(), CONNECTION_COLUMNS),
-    "listConsumers": _listing(lambda control: control.consumers(), CONSUMER_COLUMNS),
-    "listDiverts": _listing(all_diverts, DIVERT_COLUMNS),
-    "listExchanges": _listing(all_exchanges, EXCHANGE_COLUMNS),
-    "listVirtualHosts": _listing(all_hosts, HOST_COLUMNS),
-    "listExchangeBindings": _listing(all_bindings, BINDING_COLUMNS),
+    "listConsumers": _listing(
+        lambda control: control.consumers(),
+        CONSUMER_COLUMNS,
+        "queue",
+        lambda attached: str(attached.consumer.queue.name),
+    ),
+    "listDiverts": _listing(all_diverts, DIVERT_COLUMNS, "divert", lambda divert: str(divert.name)),
+    "listExchanges": _listing(all_exchanges, EXCHANGE_COLUMNS, "exchange", lambda exchange: str(exchange.name)),
+    "listExchangeBindings": _listing(
+        all_bindings, BINDING_COLUMNS, "exchange", lambda binding: str(binding.source.name)
+    ),
+    "listVirtualHosts": _listing(all_hosts, HOST_COLUMNS, "virtualhost", lambda host: str(host.config.name)),
     "listMembers": _listing(members, MEMBER_COLUMNS),
 }
 """Operations of the resource `broker`."""

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, ClassVar
 
 from artemis_py.errors import InvalidRequest
-from artemis_py.management.control import Control, Kind, Operation, Parameter, proposal
+from artemis_py.management.control import Control, Kind, NoSuchResource, Operation, Parameter, Row, edit, view
 from artemis_py.management.facts import MemberFacts, MeshFacts
 
 if TYPE_CHECKING:
@@ -65,10 +65,10 @@ class ClusterControl(Control):
         "Resyncs": lambda control: control.total(lambda member: member.resyncs),
     }
 
-    operations: ClassVar[Mapping[str, tuple[Operation, ...]]] = {
-        "start": (Operation(lambda control: control.mesh.start_again()),),
-        "stop": (Operation(lambda control: control.mesh.suspend()),),
-        "getBridgeMetrics": (Operation(bridge_metrics, Parameter("nodeId", Kind.TEXT)),),
+    operations: ClassVar[Mapping[str, Row]] = {
+        "start": edit(Operation(lambda control: control.mesh.start_again())),
+        "stop": edit(Operation(lambda control: control.mesh.suspend())),
+        "getBridgeMetrics": view(Operation(bridge_metrics, Parameter("nodeId", Kind.TEXT))),
     }
 
 
@@ -76,6 +76,12 @@ def find_cluster(control: "BrokerControl", name: str) -> ClusterControl:
     """Return the resource of the mesh of this name. Raises InvalidRequest if the broker belongs to no such mesh."""
     mesh = control.facts.mesh
     if mesh is None or mesh.config.name != name:
-        known = [] if mesh is None else [mesh.config.name]
-        raise InvalidRequest(f"cluster connection {name!r} does not exist{proposal(name, known)}")
+        raise no_such_cluster(control, name)
     return ClusterControl(mesh)
+
+
+def no_such_cluster(control: "BrokerControl", name: str) -> NoSuchResource:
+    """Return the refusal of a mesh that does not exist; it proposes similar names."""
+    mesh = control.facts.mesh
+    near = control.proposed("cluster-connection", name, [] if mesh is None else [mesh.config.name])
+    return NoSuchResource(f"cluster connection {name!r} does not exist{near}")

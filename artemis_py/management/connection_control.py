@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Final
 
 from artemis_py.core.sessions.session import Session
 from artemis_py.errors import InvalidRequest
-from artemis_py.management.control import Kind, Operation, Parameter
+from artemis_py.management.control import Kind, Operation, Parameter, Row, edit
 from artemis_py.peers import address_of
 
 if TYPE_CHECKING:
@@ -44,11 +44,11 @@ def _close_from(control: "BrokerControl", host: str) -> bool:
     return _close(control, lambda session: host in (session.peer, address_of(session.peer))) > 0
 
 
-CONNECTION_OPERATIONS: Final[Mapping[str, tuple[Operation, ...]]] = {
-    "closeConnectionWithID": (
+CONNECTION_OPERATIONS: Final[Mapping[str, Row]] = {
+    "closeConnectionWithID": edit(
         Operation(_close_one, Parameter("ID", Kind.NUMBER)),
         Operation(_close_named, Parameter("ID", Kind.TEXT)),
     ),
-    "closeConnectionsForUser": (Operation(_close_of_user, Parameter("userName", Kind.TEXT)),),
-    "closeConnectionsForAddress": (Operation(_close_from, Parameter("ipAddress", Kind.TEXT)),),
+    "closeConnectionsForUser": edit(Operation(_close_of_user, Parameter("userName", Kind.TEXT))),
+    "closeConnectionsForAddress": edit(Operation(_close_from, Parameter("ipAddress", Kind.TEXT))),
 }

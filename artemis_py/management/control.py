@@ -1,8 +1,8 @@
 """One resource of management: a table of attributes and a table of operations.
 
-A control checks no permissions of its caller beyond what the session checks; the endpoint has checked `manage`
-before. Names follow Artemis (artemis-model §6.1): an attribute `MessageCount` can be read under that name, with a
-lower-case first letter, or with the operations `getMessageCount` and `isMessageCount`.
+The door has checked `manage` before; a control checks the permissions of each row (`rights`), and the session those on
+addresses and queues. Names follow Artemis (artemis-model §6.1): an attribute `MessageCount` can be read under that
+name, with a lower-case first letter, or with the operations `getMessageCount` and `isMessageCount`.
 """
 
 import difflib
@@ -10,12 +10,14 @@ import json
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from enum import Enum
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, Self
 
 from attrs import frozen
 
+from artemis_py.core.runtime.access import Permission
 from artemis_py.core.runtime.background import Steps
-from artemis_py.errors import InvalidRequest, LimitExceeded
+from artemis_py.errors import InvalidRequest, LimitExceeded, Refusal
+from artemis_py.management.rights import Rights
 
 # Searching for similar names takes time quadratic in their length and linear in their number. Beyond these sizes a
 # refusal proposes no name.
@@ -111,50 +113,209 @@ class Operation:
         return "(" + ", ".join(str(parameter) for parameter in self.parameters) + ")"
 
 
+class Row:
+    """One operation: the permission that it needs, and the ways to call it."""
+
+    def __init__(
+        self, permission: Permission | None, ways: tuple[Operation, ...], content: Permission | None = None
+    ) -> None:
+        self.permission: Final = permission
+        """`view` or `edit`; None for operations of ordinary clients, which check the permissions on each queue."""
+        self.ways: Final = ways
+        self.content: Final = content
+        """Permission that it needs on the queue of the resource, because it tells what is in messages."""
+
+
+def view(*ways: Operation) -> Row:
+    """Return an operation that changes nothing."""
+    return Row(Permission.VIEW, ways)
+
+
+def edit(*ways: Operation) -> Row:
+    """Return an operation that changes something."""
+    return Row(Permission.EDIT, ways)
+
+
+def browsing(row: Row) -> Row:
+    """Return an operation that needs the permission to browse the queue as well."""
+    return Row(row.permission, row.ways, Permission.BROWSE)
+
+
+def free(*ways: Operation) -> Row:
+    """Return an operation that needs no permission to manage."""
+    return Row(None, ways)
+
+
+class NoSuchResource(InvalidRequest):
+    """There is no resource of this name, or the client may not know of it."""
+
+
 class Control:
     """One resource as management sees it; subclasses fill the two tables."""
 
     # The functions take the control itself, and its class differs from table to table.
     attributes: ClassVar[Mapping[str, Callable[[Any], object]]] = {}
-    operations: ClassVar[Mapping[str, tuple[Operation, ...]]] = {}
+    operations: ClassVar[Mapping[str, Row]] = {}
 
     def __init__(self, resource: str) -> None:
         self.resource: Final = resource
         """Name of the resource as the client gave it; error texts begin with it."""
+        self.rights: Rights | None = None
+        self._missing: Callable[[], Refusal] | None = None
+
+    def guard(self, rights: Rights, missing: Callable[[], Refusal] | None = None) -> Self:
+        """Check these rights from now on; `missing` makes the refusal of a resource that does not exist."""
+        if rights.are_checked:
+            self.rights = rights
+            self._missing = missing
+        return self
+
+    # -- rights ----------------------------------------------------------------------------------------------
+
+    def may(self, name: str) -> bool:
+        """Tell whether the client may call this operation, or read the attribute of this getter."""
+        asked, permission = self._asked(name)
+        return self.rights is None or permission is None or self.rights.may(self.resource, asked, permission)
+
+    def hides(self, *names: str) -> bool:
+        """Tell whether the client is not to know that the resource exists: it may not see it, nor call one of these."""
+        return not self._is_seen() and not all(self.may(name) for name in names)
+
+    def may_read(self, attribute: str) -> bool:
+        """Tell whether the client may read an attribute; the name may have a small first letter."""
+        return self.may(getter(attribute))
+
+    def readable(self, may_be_none: bool = False) -> list[str]:
+        """Return the names of the attributes that the client may read. Raises what `read` raises if there are none."""
+        if self.rights is None:
+            return list(self.attributes)
+        found = [name for name in self.attributes if self.may_read(name)]
+        if self.attributes and not found and not may_be_none:
+            self._check(getter(next(iter(self.attributes))))
+        return found
+
+    def seen(self, kind: str) -> Callable[[str], bool] | None:
+        """Return what tells by their names which resources of a kind the client may know of; None if it may all."""
+        return None if self.rights is None else self.rights.seen(kind)
+
+    def seen_names(self, kind: str, names: Iterable[str]) -> list[str]:
+        """Return the names of those resources of a kind that the client may know of."""
+        is_seen = self.seen(kind)
+        return [name for name in names if is_seen is None or is_seen(name)]
+
+    def sees(self, kind: str, name: str) -> bool:
+        """Tell whether the client may know of a resource of this kind and name."""
+        return self.rights is None or self.rights.sees(kind, name)
+
+    def proposed(self, kind: str, name: str, names: Collection[str]) -> str:
+        """Return the end of an error text that proposes the most similar names that the client may know of."""
+        return proposal(name, self.seen_names(kind, names)) if len(names) <= MAX_NAMES_FOR_PROPOSAL else ""
+
+    def _asked(self, name: str) -> tuple[str, Permission | None]:
+        """Return the name on which the permission is granted, and the permission that the row has."""
+        row = self.operations.get(name)
+        if row is not None:
+            return name, row.permission
+        attribute = attribute_of(name)
+        return getter(attribute) if attribute in self.attributes else name, Permission.VIEW
+
+    def _is_seen(self) -> bool:
+        kind, _, name = self.resource.partition(".")
+        # There always is a broker.
+        return self.rights is None or self._missing is None or self.rights.sees(kind, name)
+
+    def _check(self, name: str) -> None:
+        """Raise NotAuthorized if the client may not call an operation or getter, or what a missing resource causes."""
+        if self.may(name):
+            return
+        assert self.rights is not None
+        asked, permission = self._asked(name)
+        assert permission is not None
+        if self._is_seen():
+            self.rights.check(self.resource, asked, permission)
+        self.rights.report(self.resource, asked, permission)
+        self._check_seen()
+
+    def _check_seen(self) -> None:
+        """Raise what a missing resource causes if the client may not know of this one."""
+        if not self._is_seen():
+            assert self._missing is not None
+            raise self._missing()
+
+    # -- reading and calling ---------------------------------------------------------------------------------
 
     def read(self, name: str) -> object:
-        """Return the value of an attribute. Raises InvalidRequest if there is none of this name."""
-        attribute = self.attributes.get(name[:1].upper() + name[1:])
-        if attribute is None:
-            raise InvalidRequest(f"{self.resource} has no attribute {name!r}{proposal(name, self.attributes)}")
-        return attribute(self)
+        """Return the value of an attribute. Raises InvalidRequest if there is none of this name, or NotAuthorized."""
+        return self._attribute(name)(self)
 
     def read_many(self, names: Iterable[str]) -> Steps:
         """Return the values of attributes by the names that were given: work in slices, if there is much to add up.
 
-        Raises InvalidRequest if there is none of a name.
+        Raises InvalidRequest if there is none of a name, or NotAuthorized.
         """
+        return self._values({name: self._attribute(name) for name in names})
+
+    def check_content(self, permission: Permission) -> None:
+        """Raise NotAuthorized, and report it, if the client lacks a permission on what the resource contains."""
+
+    def _values(self, wanted: Mapping[str, Callable[[Any], object]]) -> Steps:
         yield from ()
-        return {name: self.read(name) for name in names}
+        return {name: attribute(self) for name, attribute in wanted.items()}
+
+    def _attribute(self, name: str) -> Callable[[Any], object]:
+        attribute = self.attributes.get(name[:1].upper() + name[1:])
+        if attribute is None:
+            self._check_seen()
+            raise InvalidRequest(f"{self.resource} has no attribute {name!r}{proposal(name, self.attributes)}")
+        self._check(getter(name))
+        return attribute
 
     def invoke(self, name: str, values: Sequence[object]) -> object:
         """Run an operation. Raises InvalidRequest for an unknown name or wrong parameters, or any other Refusal."""
-        ways = self.operations.get(name)
-        if ways is None:
-            getter = name.removeprefix("get") if name.startswith("get") else name.removeprefix("is")
-            if getter != name and getter in self.attributes:
+        row = self.operations.get(name)
+        if row is None:
+            attribute = attribute_of(name)
+            if attribute in self.attributes:
+                self._check(name)
                 if values:
                     raise InvalidRequest(f"{name} of {self.resource} takes no parameters")
-                return self.attributes[getter](self)
+                return self.attributes[attribute](self)
+            self._check_seen()
             names = [*self.operations, *(f"get{attribute}" for attribute in self.attributes)]
             safe = [each for each in names if not is_worse(each, name)]
             raise InvalidRequest(f"{self.resource} has no operation {name!r}{proposal(name, safe)}")
-        for way in ways:
+        self._check(name)
+        if row.content is not None:
+            self.check_content(row.content)
+        for way in row.ways:
             if way.accepts(values):
                 converted = [p.convert(value) for p, value in zip(way.parameters, values, strict=True)]
                 return way.run(self, *converted)
-        legal = " or ".join(f"{name}{way}" for way in ways)
+        legal = " or ".join(f"{name}{way}" for way in row.ways)
         raise InvalidRequest(f"{name} of {self.resource} does not take these parameters; it takes {legal}")
+
+
+FLAGS: Final = frozenset(
+    (
+        *("AutoCreated", "AutoDelete", "ConfigurationManaged", "Declared", "Durable", "DuplicateDetection", "Enabled"),
+        *("Exclusive", "GroupRebalance", "GroupRebalancePauseDispatch", "Internal", "LastValue", "Managed"),
+        *("NonDestructive", "Paused", "Predeclared", "PurgeOnNoConsumers", "RetroactiveResource", "Started"),
+        "Temporary",
+    )
+)
+"""Attributes that are true or false: as in Artemis their getters begin with `is`, those of all others with `get`."""
+
+
+def getter(attribute: str) -> str:
+    """Return the getter of an attribute, on which the permission to read it is granted; it may begin small."""
+    full = attribute[:1].upper() + attribute[1:]
+    return f"{'is' if full in FLAGS else 'get'}{full}"
+
+
+def attribute_of(name: str) -> str:
+    """Return the attribute that an operation of this name would read; empty if it is no getter."""
+    prefix = next((each for each in ("get", "is") if name.startswith(each)), name)
+    return name.removeprefix(prefix)
 
 
 def is_worse(proposed: str, name: str) -> bool:

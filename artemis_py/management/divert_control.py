@@ -12,7 +12,17 @@ from artemis_py.core.routing.divert import Divert
 from artemis_py.core.routing.undeliverable import BOTH_TYPES
 from artemis_py.core.settings.divert_config import DivertConfig
 from artemis_py.errors import InvalidRequest
-from artemis_py.management.control import Control, Kind, Operation, Parameter, bounded_names, proposal
+from artemis_py.management.control import (
+    Control,
+    Kind,
+    NoSuchResource,
+    Operation,
+    Parameter,
+    Row,
+    bounded_names,
+    edit,
+    view,
+)
 from artemis_py.management.divert_request import changed_config, divert_config, divert_type, transformer
 
 if TYPE_CHECKING:
@@ -86,16 +96,22 @@ def all_diverts(control: "BrokerControl") -> list[Divert]:
 
 def divert_names(control: "BrokerControl") -> list[str]:
     """Return the names of all diverts, sorted. Raises LimitExceeded beyond MAX_NAMES."""
-    return bounded_names([divert.name for divert in all_diverts(control)], "listDiverts")
+    names = bounded_names([divert.name for divert in all_diverts(control)], "listDiverts")
+    return control.seen_names("divert", names)
 
 
 def find_divert(control: "BrokerControl", name: str) -> Divert:
-    """Return a divert. Raises InvalidRequest, which proposes similar names."""
+    """Return a divert. Raises NoSuchResource, which proposes similar names."""
     divert = control.domain.others.get(name)
     if not isinstance(divert, Divert):
-        names = [each.name for each in all_diverts(control)]
-        raise InvalidRequest(f"divert '{name}' does not exist{proposal(name, names)}")
+        raise no_such_divert(control, name)
     return divert
+
+
+def no_such_divert(control: "BrokerControl", name: str) -> NoSuchResource:
+    """Return the refusal of a divert that does not exist; it proposes similar names."""
+    near = control.proposed("divert", name, [each.name for each in all_diverts(control)])
+    return NoSuchResource(f"divert '{name}' does not exist{near}")
 
 
 def _create(control: "BrokerControl", config: DivertConfig) -> str:
@@ -212,9 +228,9 @@ _SEVEN: Final = (
     _CLASS,
 )
 
-OPERATIONS: Final[Mapping[str, tuple[Operation, ...]]] = {
-    "listDivertNames": (Operation(divert_names),),
-    "createDivert": (
+OPERATIONS: Final[Mapping[str, Row]] = {
+    "listDivertNames": view(Operation(divert_names)),
+    "createDivert": edit(
         Operation(create_from, _DIVERT),
         Operation(create_by_position, *_SEVEN),
         Operation(
@@ -227,11 +243,11 @@ OPERATIONS: Final[Mapping[str, tuple[Operation, ...]]] = {
         Operation(create_by_position, *_SEVEN, _PROPERTIES, _TYPE),
         Operation(create_by_position, *_SEVEN, _NO_PROPERTIES, _TYPE),
     ),
-    "updateDivert": (
+    "updateDivert": edit(
         Operation(update_from, _DIVERT),
         Operation(update_by_position, _NAME, _TO, _FILTER, _CLASS, _PROPERTIES, _TYPE),
         Operation(update_by_position, _NAME, _TO, _FILTER, _CLASS, _NO_PROPERTIES, _TYPE),
     ),
-    "destroyDivert": (Operation(destroy, _NAME),),
+    "destroyDivert": edit(Operation(destroy, _NAME)),
 }
 """Operations of the resource `broker`."""

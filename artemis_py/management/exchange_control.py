@@ -20,7 +20,17 @@ from artemis_py.core.settings.exchange_config import (
     Unroutable,
 )
 from artemis_py.errors import InvalidRequest
-from artemis_py.management.control import Control, Kind, Operation, Parameter, bounded_names, proposal
+from artemis_py.management.control import (
+    Control,
+    Kind,
+    NoSuchResource,
+    Operation,
+    Parameter,
+    Row,
+    bounded_names,
+    edit,
+    view,
+)
 from artemis_py.management.exchange_explanation import EXPLAINED, explained
 from artemis_py.management.json_members import check_members, choice_of, flag_of, key_of, text_of
 
@@ -106,16 +116,22 @@ def all_bindings(control: "BrokerControl") -> Iterator[ExchangeBinding]:
 
 def exchange_names(control: "BrokerControl") -> list[str]:
     """Return the names of all exchanges, sorted. Raises LimitExceeded beyond MAX_NAMES."""
-    return bounded_names([exchange.name for exchange in control.domain.exchanges], "listExchanges")
+    names = bounded_names([exchange.name for exchange in control.domain.exchanges], "listExchanges")
+    return control.seen_names("exchange", names)
 
 
 def find_exchange(control: "BrokerControl", name: str) -> Exchange:
-    """Return an exchange. Raises InvalidRequest, which proposes similar names."""
+    """Return an exchange. Raises NoSuchResource, which proposes similar names."""
     exchange = control.domain.exchanges.find(name)
     if exchange is None:
-        names = [each.name for each in control.domain.exchanges]
-        raise InvalidRequest(f"exchange '{name}' does not exist{proposal(name, names)}")
+        raise no_such_exchange(control, name)
     return exchange
+
+
+def no_such_exchange(control: "BrokerControl", name: str) -> NoSuchResource:
+    """Return the refusal of an exchange that does not exist; it proposes similar names."""
+    near = control.proposed("exchange", name, [each.name for each in control.domain.exchanges])
+    return NoSuchResource(f"exchange '{name}' does not exist{near}")
 
 
 def create(control: "BrokerControl", wanted: Mapping[str, object]) -> str:
@@ -214,13 +230,13 @@ _NAME: Final = Parameter("name", Kind.TEXT)
 _EXCHANGE: Final = Parameter("exchange", Kind.OBJECT)
 _BINDING: Final = Parameter("binding", Kind.OBJECT)
 
-EXCHANGE_OPERATIONS: Final[Mapping[str, tuple[Operation, ...]]] = {
-    "listExchangeNames": (Operation(exchange_names),),
-    "createExchange": (Operation(create, _EXCHANGE),),
-    "updateExchange": (Operation(update, _EXCHANGE),),
-    "deleteExchange": (Operation(delete, _NAME), Operation(delete, _NAME, Parameter("ifUnused", Kind.FLAG))),
-    "bindExchange": (Operation(bind_from, _BINDING),),
-    "unbindExchange": (Operation(unbind_from, _BINDING),),
-    "explainPublish": (Operation(explain, Parameter("message", Kind.OBJECT)),),
+EXCHANGE_OPERATIONS: Final[Mapping[str, Row]] = {
+    "listExchangeNames": view(Operation(exchange_names)),
+    "createExchange": edit(Operation(create, _EXCHANGE)),
+    "updateExchange": edit(Operation(update, _EXCHANGE)),
+    "deleteExchange": edit(Operation(delete, _NAME), Operation(delete, _NAME, Parameter("ifUnused", Kind.FLAG))),
+    "bindExchange": edit(Operation(bind_from, _BINDING)),
+    "unbindExchange": edit(Operation(unbind_from, _BINDING)),
+    "explainPublish": view(Operation(explain, Parameter("message", Kind.OBJECT))),
 }
 """Operations of the resource `broker`."""

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from artemis_py.errors import InvalidRequest
-from artemis_py.management.control import Kind, Operation, Parameter
+from artemis_py.management.control import Kind, Operation, Parameter, Row, edit, view
 from artemis_py.management.facts import MemberFacts, MeshFacts
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def members(control: "BrokerControl") -> list[MemberFacts]:
 def cluster_names(control: "BrokerControl") -> list[str]:
     """Return the name of the mesh, by which its resource is called; empty without a mesh."""
     mesh = control.facts.mesh
-    return [] if mesh is None else [mesh.config.name]
+    return [] if mesh is None else control.seen_names("cluster-connection", [mesh.config.name])
 
 
 def stranded(control: "BrokerControl") -> int:
@@ -48,11 +48,16 @@ def stranded(control: "BrokerControl") -> int:
 
 def _explain(control: "BrokerControl", queue: str) -> str:
     """Return the reasons for which messages of a queue wait here, in JSON text."""
-    return json.dumps(_mesh(control).explain(queue), ensure_ascii=False)
+    mesh = _mesh(control)
+    reasons = mesh.explain(queue) if control.sees("queue", queue) else [f"there is no queue '{queue}' here"]
+    return json.dumps(reasons, ensure_ascii=False)
 
 
 def _shares(control: "BrokerControl", queue: str) -> str:
     """Return where messages of a queue went, and where they came from, in JSON text."""
+    mesh = _mesh(control)
+    if not control.sees("queue", queue):
+        raise InvalidRequest(f"the mesh has no queue '{queue}' at this broker")
     rows = [
         {
             "name": share.name,
@@ -65,7 +70,7 @@ def _shares(control: "BrokerControl", queue: str) -> str:
             "taken": share.taken,
             "lastTaken": share.last_taken_ms,
         }
-        for share in _mesh(control).shares(queue)
+        for share in mesh.shares(queue)
     ]
     return json.dumps(rows, ensure_ascii=False)
 
@@ -127,13 +132,13 @@ def _accept(control: "BrokerControl", member: str) -> None:
     _mesh(control).accept(member)
 
 
-MESH_OPERATIONS: Final[Mapping[str, tuple[Operation, ...]]] = {
-    "explainQueue": (Operation(_explain, Parameter("name", Kind.TEXT)),),
-    "listQueueShares": (Operation(_shares, Parameter("name", Kind.TEXT)),),
-    "getMeshStatus": (Operation(_status),),
-    "getMeshTopology": (Operation(_topology),),
-    "drainMesh": (Operation(_drain), Operation(_drain, Parameter("graceMillis", Kind.NUMBER))),
-    "stopMeshDrain": (Operation(_stop_drain),),
-    "forgetMember": (Operation(_forget, Parameter("member", Kind.TEXT)),),
-    "acceptMember": (Operation(_accept, Parameter("member", Kind.TEXT)),),
+MESH_OPERATIONS: Final[Mapping[str, Row]] = {
+    "explainQueue": view(Operation(_explain, Parameter("name", Kind.TEXT))),
+    "listQueueShares": view(Operation(_shares, Parameter("name", Kind.TEXT))),
+    "getMeshStatus": view(Operation(_status)),
+    "getMeshTopology": view(Operation(_topology)),
+    "drainMesh": edit(Operation(_drain), Operation(_drain, Parameter("graceMillis", Kind.NUMBER))),
+    "stopMeshDrain": edit(Operation(_stop_drain)),
+    "forgetMember": edit(Operation(_forget, Parameter("member", Kind.TEXT))),
+    "acceptMember": edit(Operation(_accept, Parameter("member", Kind.TEXT))),
 }

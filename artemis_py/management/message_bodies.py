@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 from artemis_py.core.queues.reference import Reference
 from artemis_py.core.queues.treating import Treatment, treat
-from artemis_py.core.runtime.access import Permission
 from artemis_py.core.runtime.background import Steps
 from artemis_py.errors import ProtocolError, StoreError
-from artemis_py.management.control import Operation
+from artemis_py.management.control import Operation, Row, browsing, view
 from artemis_py.management.message_control import ID, single
 from artemis_py.management.message_facts import message_facts
 
@@ -97,11 +96,10 @@ def plain(value: object, depth: int = 0) -> object:
 
 def _show(control: "QueueControl", number: int) -> Steps:
     """Return the message with this number, as JSON text; None if none of that number waits."""
-    control.session.check(Permission.BROWSE, control.queue.address.name, control.queue.name)
     showing = Showing()
     yield from treat(control.queue, single(number), showing, -1, 1)
     return None if showing.shown is None else json.dumps(showing.shown)
 
 
-BODY_OPERATIONS: Final[Mapping[str, tuple[Operation, ...]]] = {"showMessage": (Operation(_show, ID),)}
+BODY_OPERATIONS: Final[Mapping[str, Row]] = {"showMessage": browsing(view(Operation(_show, ID)))}
 """Operations of `queue.<name>`."""

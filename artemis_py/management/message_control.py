@@ -15,7 +15,7 @@ from artemis_py.core.runtime.access import Permission
 from artemis_py.core.runtime.background import Steps
 from artemis_py.core.selectors.filter import parse_filter
 from artemis_py.errors import InvalidRequest, NoSuchQueue, Refusal
-from artemis_py.management.control import Kind, Operation, Parameter, proposal
+from artemis_py.management.control import Kind, Operation, Parameter, Row, browsing, edit, view
 from artemis_py.management.message_facts import message_facts
 from artemis_py.management.message_treatments import Copy, Count, Expire, Kill, Move, Remove, Retry
 
@@ -58,7 +58,7 @@ def _target(control: "QueueControl", name: str) -> Any:
     domain = control.session.domain
     queue = domain.find_queue(name)
     if queue is None:
-        raise NoSuchQueue(f"queue '{name}' does not exist{proposal(name, domain.queues)}")
+        raise NoSuchQueue(f"queue '{name}' does not exist{control.proposed('queue', name, domain.queues)}")
     if queue is control.queue:
         raise InvalidRequest(f"'{name}' is the queue itself: name another one")
     control.session.check(Permission.SEND, queue.address.name, queue.name)
@@ -92,7 +92,6 @@ def _move(control: "QueueControl", other: str | None) -> Treatment:
 
 
 def _copy(control: "QueueControl", other: str | None) -> Treatment:
-    control.session.check(Permission.BROWSE, control.queue.address.name, control.queue.name)
     assert other is not None
     return Copy(control.session.domain, _target(control, other))
 
@@ -185,7 +184,6 @@ def _selection(control: "QueueControl", wanted: Mapping[str, object]) -> Selecti
 
 def _list(control: "QueueControl", filter: str | None = None) -> Steps:
     """Return rows about the first MAX_LISTED messages that match, as JSON text."""
-    control.session.check(Permission.BROWSE, control.queue.address.name, control.queue.name)
     listing = Listing()
     selection = whole(control.queue, parse_filter(filter) if filter else None)
     yield from treat(control.queue, selection, listing, -1, MAX_LISTED)
@@ -193,7 +191,6 @@ def _list(control: "QueueControl", filter: str | None = None) -> Steps:
 
 
 def _list_part(control: "QueueControl", wanted: Mapping[str, object]) -> Steps:
-    control.session.check(Permission.BROWSE, control.queue.address.name, control.queue.name)
     limit = wanted.get("messageCount", MAX_LISTED)
     if type(limit) is not int or not 0 < limit <= MAX_LISTED:
         raise InvalidRequest(f"messageCount must be a whole number up to {MAX_LISTED}")
@@ -243,19 +240,19 @@ _moving: Final = _operations(_move, True)
 _copying: Final = _operations(_copy, True)
 _retrying: Final = _operations(_retry, False)
 
-MESSAGE_OPERATIONS: Final[Mapping[str, tuple[Operation, ...]]] = {
-    "listMessagesAsJSON": (Operation(_list), Operation(_list, FILTER), Operation(_list_part, PART)),
-    "removeMessage": _removing[0],
-    "expireMessage": _expiring[0],
-    "expireMessages": _expiring[1],
-    "sendMessageToDeadLetterAddress": _killing[0],
-    "sendMessagesToDeadLetterAddress": _killing[1],
-    "moveMessage": _moving[0],
-    "moveMessages": _moving[1],
-    "copyMessage": _copying[0],
-    "copyMessages": _copying[1],
-    "retryMessage": _retrying[0],
-    "retryMessages": (Operation(lambda control: _all(_retry, control, None, None)), *_retrying[1]),
+MESSAGE_OPERATIONS: Final[Mapping[str, Row]] = {
+    "listMessagesAsJSON": browsing(view(Operation(_list), Operation(_list, FILTER), Operation(_list_part, PART))),
+    "removeMessage": edit(*_removing[0]),
+    "expireMessage": edit(*_expiring[0]),
+    "expireMessages": edit(*_expiring[1]),
+    "sendMessageToDeadLetterAddress": edit(*_killing[0]),
+    "sendMessagesToDeadLetterAddress": edit(*_killing[1]),
+    "moveMessage": edit(*_moving[0]),
+    "moveMessages": edit(*_moving[1]),
+    "copyMessage": browsing(edit(*_copying[0])),
+    "copyMessages": browsing(edit(*_copying[1])),
+    "retryMessage": edit(*_retrying[0]),
+    "retryMessages": edit(Operation(lambda control: _all(_retry, control, None, None)), *_retrying[1]),
 }
 """Operations of `queue.<name>`; `copyMessages` and the forms that take an object are ours."""
 

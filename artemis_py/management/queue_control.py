@@ -7,10 +7,11 @@ from typing import ClassVar, Final
 from artemis_py.core.queues import bulk
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.queues.rules.groups import Groups
+from artemis_py.core.runtime.access import Permission
 from artemis_py.core.runtime.background import Steps
 from artemis_py.core.selectors.filter import parse_filter
 from artemis_py.core.sessions.session import Session
-from artemis_py.management.control import Control, Kind, Operation, Parameter
+from artemis_py.management.control import Control, Kind, Operation, Parameter, Row, edit, view
 from artemis_py.management.message_bodies import BODY_OPERATIONS
 from artemis_py.management.message_control import COUNT_PART, FILTER, MESSAGE_OPERATIONS, REMOVE_PART
 from artemis_py.management.queue_attributes import SHOWN
@@ -32,6 +33,10 @@ class QueueControl(Control):
         super().__init__(f"queue.{queue.name}")
         self.queue = queue
         self.session = session
+
+    def check_content(self, permission: Permission) -> None:
+        """Raise NotAuthorized, and report it, if the client lacks a permission on the queue."""
+        self.session.check(permission, self.queue.address.name, self.queue.name)
 
     def pause(self) -> None:
         """Pause deliveries; messages still arrive."""
@@ -102,18 +107,18 @@ class QueueControl(Control):
         "GroupCount": lambda control: 0 if control.groups is None else len(control.groups.table.groups),
     }
 
-    operations: ClassVar[Mapping[str, tuple[Operation, ...]]] = {
-        "pause": (Operation(pause),),
-        "resume": (Operation(resume),),
-        "enable": (Operation(enable),),
-        "disable": (Operation(disable),),
-        "removeAllMessages": (Operation(remove_all),),
-        "purge": (Operation(remove_all),),
+    operations: ClassVar[Mapping[str, Row]] = {
+        "pause": edit(Operation(pause)),
+        "resume": edit(Operation(resume)),
+        "enable": edit(Operation(enable)),
+        "disable": edit(Operation(disable)),
+        "removeAllMessages": edit(Operation(remove_all)),
+        "purge": edit(Operation(remove_all)),
         **MESSAGE_OPERATIONS,
         **BODY_OPERATIONS,
-        "removeMessages": (Operation(remove, FILTER), REMOVE_PART),
-        "countMessages": (Operation(count), Operation(count, FILTER), COUNT_PART),
-        "resetGroup": (Operation(reset_group, GROUP),),
-        "resetAllGroups": (Operation(reset_all_groups),),
-        "listGroupsAsJSON": (Operation(list_groups),),
+        "removeMessages": edit(Operation(remove, FILTER), REMOVE_PART),
+        "countMessages": view(Operation(count), Operation(count, FILTER), COUNT_PART),
+        "resetGroup": edit(Operation(reset_group, GROUP)),
+        "resetAllGroups": edit(Operation(reset_all_groups)),
+        "listGroupsAsJSON": view(Operation(list_groups)),
     }

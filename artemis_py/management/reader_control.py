@@ -19,7 +19,7 @@ from artemis_py.core.selectors.filter import parse_filter
 from artemis_py.core.services.leases import MAX_LEASE_S, Lease, Leases
 from artemis_py.core.sessions.session import Session
 from artemis_py.errors import InvalidRequest, LimitExceeded, NoSuchQueue
-from artemis_py.management.control import MAX_NAMES, Control, Kind, Operation, Parameter, proposal
+from artemis_py.management.control import MAX_NAMES, Control, Kind, Operation, Parameter, Row, free, proposal
 from artemis_py.management.facts import BrokerFacts
 from artemis_py.management.finding import find, nothing, read_ranges
 
@@ -226,12 +226,12 @@ class ReaderControl(Control):
             if access.allows(subject, Permission.BROWSE, address.name, queue.name)
         ]
 
-    operations: ClassVar[Mapping[str, tuple[Operation, ...]]] = {
-        "heads": (Operation(heads, WANTED),),
-        "release": (Operation(release, WANTED),),
-        "acknowledgeUpTo": (Operation(acknowledge_up_to, POSITIONS),),
-        "acknowledge": (Operation(acknowledge, NUMBERS),),
-        "find": (Operation(find, WANTED),),
+    operations: ClassVar[Mapping[str, Row]] = {
+        "heads": free(Operation(heads, WANTED)),
+        "release": free(Operation(release, WANTED)),
+        "acknowledgeUpTo": free(Operation(acknowledge_up_to, POSITIONS)),
+        "acknowledge": free(Operation(acknowledge, NUMBERS)),
+        "find": free(Operation(find, WANTED)),
     }
 
 

@@ -6,7 +6,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final
 
 from artemis_py.core.settings.address_settings import ADDRESS_SETTINGS
-from artemis_py.management.control import Kind, Operation, Parameter
+from artemis_py.management.control import Kind, Operation, Parameter, Row, view
 
 if TYPE_CHECKING:
     from artemis_py.management.broker_control import BrokerControl
@@ -32,8 +32,8 @@ def _plain(value: object) -> object:
     return value.name if isinstance(value, Enum) else value
 
 
-SETTINGS_OPERATIONS: Final[Mapping[str, tuple[Operation, ...]]] = {
-    "getAddressSettingsAsJSON": (Operation(_settings, Parameter("address", Kind.TEXT)),),
-    "listAddressSettingOrigins": (Operation(_origins, Parameter("address", Kind.TEXT)),),
+SETTINGS_OPERATIONS: Final[Mapping[str, Row]] = {
+    "getAddressSettingsAsJSON": view(Operation(_settings, Parameter("address", Kind.TEXT))),
+    "listAddressSettingOrigins": view(Operation(_origins, Parameter("address", Kind.TEXT))),
 }
 """Operations of the resource `broker`; `listAddressSettingOrigins` is ours."""

@@ -16,7 +16,18 @@ from artemis_py.core.settings.declaration import Kind as OptionKind
 from artemis_py.core.settings.declaration import Option
 from artemis_py.core.settings.virtual_host_config import VIRTUAL_HOST_OPTIONS, VirtualHostConfig
 from artemis_py.errors import InvalidRequest
-from artemis_py.management.control import Control, Kind, Operation, Parameter, bounded_names, proposal
+from artemis_py.management.control import (
+    Control,
+    Kind,
+    NoSuchResource,
+    Operation,
+    Parameter,
+    Row,
+    bounded_names,
+    edit,
+    proposal,
+    view,
+)
 
 if TYPE_CHECKING:
     from artemis_py.management.broker_control import BrokerControl
@@ -86,17 +97,21 @@ def all_hosts(control: "BrokerControl") -> list[Facts]:
 def host_names(control: "BrokerControl") -> list[str]:
     """Return the names of all hosts, sorted. Raises InvalidRequest, LimitExceeded beyond MAX_NAMES."""
     names = [each.config.name for each in all_hosts(control) if each.state is not HostState.DELETING]
-    return bounded_names(names, "listVirtualHosts")
+    return control.seen_names("virtualhost", bounded_names(names, "listVirtualHosts"))
 
 
 def find_host(control: "BrokerControl", name: str) -> Facts:
-    """Return a host by its name, in any case. Raises InvalidRequest, which proposes similar names."""
-    hosts = [each for each in all_hosts(control) if each.state is not HostState.DELETING]
-    for each in hosts:
-        if each.config.name.lower() == name.lower():
+    """Return a host by its name, in any case. Raises InvalidRequest; NoSuchResource, which proposes similar names."""
+    for each in all_hosts(control):
+        if each.state is not HostState.DELETING and each.config.name.lower() == name.lower():
             return each
-    names = [each.config.name for each in hosts]
-    raise InvalidRequest(f"virtual host '{name}' does not exist{proposal(name, names)}")
+    raise no_such_host(control, name)
+
+
+def no_such_host(control: "BrokerControl", name: str) -> NoSuchResource:
+    """Return the refusal of a host that does not exist; it proposes similar names."""
+    names = [each.config.name for each in all_hosts(control) if each.state is not HostState.DELETING]
+    return NoSuchResource(f"virtual host '{name}' does not exist{control.proposed('virtualhost', name, names)}")
 
 
 def create(control: "BrokerControl", wanted: Mapping[str, object]) -> str:
@@ -182,12 +197,12 @@ def _value(option: Option, value: object) -> object:
 _NAME: Final = Parameter("name", Kind.TEXT)
 _HOST: Final = Parameter("host", Kind.OBJECT)
 
-HOST_OPERATIONS: Final[Mapping[str, tuple[Operation, ...]]] = {
-    "listVirtualHostNames": (Operation(host_names),),
-    "createVirtualHost": (Operation(create, _HOST),),
-    "updateVirtualHost": (Operation(update, _HOST),),
-    "startVirtualHost": (Operation(start, _NAME),),
-    "stopVirtualHost": (Operation(stop, _NAME), Operation(stop, _NAME, Parameter("reason", Kind.TEXT))),
-    "deleteVirtualHost": (Operation(delete, _NAME),),
+HOST_OPERATIONS: Final[Mapping[str, Row]] = {
+    "listVirtualHostNames": view(Operation(host_names)),
+    "createVirtualHost": edit(Operation(create, _HOST)),
+    "updateVirtualHost": edit(Operation(update, _HOST)),
+    "startVirtualHost": edit(Operation(start, _NAME)),
+    "stopVirtualHost": edit(Operation(stop, _NAME), Operation(stop, _NAME, Parameter("reason", Kind.TEXT))),
+    "deleteVirtualHost": edit(Operation(delete, _NAME)),
 }
 """Operations of the resource `broker`."""

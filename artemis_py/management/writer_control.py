@@ -11,7 +11,7 @@ from artemis_py.core.runtime.background import Steps
 from artemis_py.core.services.staging import Staging
 from artemis_py.core.sessions.session import Session
 from artemis_py.errors import InvalidRequest
-from artemis_py.management.control import Control, Kind, Operation, Parameter
+from artemis_py.management.control import Control, Kind, Operation, Parameter, Row, free
 
 WRITER: Final = "writer"
 
@@ -53,8 +53,8 @@ class WriterControl(Control):
         """Return the epoch that was committed last; -1 if none was."""
         return self._staging.last_epoch(self._session.subject.name, writer)
 
-    operations: ClassVar[Mapping[str, tuple[Operation, ...]]] = {
-        "commitEpoch": (Operation(commit_epoch, NAME, EPOCH, ATTEMPTS),),
-        "abortEpoch": (Operation(abort_epoch, NAME, EPOCH), Operation(abort_attempts, NAME, EPOCH, ABORTED)),
-        "lastEpoch": (Operation(last_epoch, NAME),),
+    operations: ClassVar[Mapping[str, Row]] = {
+        "commitEpoch": free(Operation(commit_epoch, NAME, EPOCH, ATTEMPTS)),
+        "abortEpoch": free(Operation(abort_epoch, NAME, EPOCH), Operation(abort_attempts, NAME, EPOCH, ABORTED)),
+        "lastEpoch": free(Operation(last_epoch, NAME)),
     }

@@ -6,6 +6,7 @@ syntax the same way every time, so equal meanings have equal spellings.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Final, Generic, TypeVar
 
 from artemis_py.errors import InvalidRequest
@@ -403,6 +404,37 @@ class MatchHierarchy(Generic[T]):
         """Return the value of the most specific match, or None."""
         found = self._resolve(name)
         return found[0] if found else None
+
+    def best_of_many(self, name: str) -> T | None:
+        """Return what `best` does, and keep no result: for names that are many, and each asked for once."""
+        found = self._search(name)
+        return found[0] if found else None
+
+    def words_told_apart(self, name: str) -> frozenset[str] | None:
+        """Return which words, as the next one after those of `name`, can lead to another match than all others do.
+
+        If there is none, every longer name that begins with `name` has the same most specific match. None: there is a
+        match with a single-word in this place, so any word can.
+        """
+        before = self._syntax.words(name)
+        found: set[str] = set()
+        for match in self._values:
+            literal = self._literal_name(match)
+            words = self._syntax.words(match if literal is None else literal)
+            is_wild = literal is None and self._is_wild(match)
+            if len(words) <= len(before) or not all(map(partial(self._covers, is_wild), words, before)):
+                # Shorter ones cover longer names only with any-words, and then all of them.
+                continue
+            if is_wild and self._syntax.any_words in words[: len(before) + 1]:
+                continue
+            if is_wild and words[len(before)] == self._syntax.single_word:
+                return None
+            found.add(words[len(before)])
+        return frozenset(found)
+
+    def _covers(self, is_wild: bool, word: str, other: str) -> bool:
+        """Tell whether a word of a match covers a word of a name; any-words is taken as covering it."""
+        return word == other or (is_wild and word in (self._syntax.single_word, self._syntax.any_words))
 
     def items(self) -> list[tuple[str, T]]:
         """Return every match as it was written, with its value, in the order in which they were first added."""

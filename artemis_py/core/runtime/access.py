@@ -33,6 +33,11 @@ class Permission(Enum):
     CREATE_NON_DURABLE_QUEUE = "createNonDurableQueue"
     DELETE_NON_DURABLE_QUEUE = "deleteNonDurableQueue"
     MANAGE = "manage"
+    VIEW = "view"
+    """Look at a resource of management, or call an operation of it that only reads: on `mops.<resource>.<operation>`,
+    where `management-message-rbac` asks for it."""
+    EDIT = "edit"
+    """Call any other operation of a resource of management; the same."""
     MESH = "mesh"
     """Take over and hand over messages as a broker of a mesh; not in Artemis, where such a broker may do everything."""
 

@@ -22,6 +22,21 @@ class BrokerSettings:
     management_address: str = option(
         Kind.TEXT, "activemq.management", "Messages sent here are requests to the broker itself.", minimum=1
     )
+    management_message_rbac: bool = option(
+        Kind.BOOLEAN,
+        False,
+        "Whether operations of management need `view` or `edit` on `mops.<resource>.<operation>` besides `manage`, by "
+        "message, HTTP and in the console.",
+    )
+    management_rbac_prefix: str = option(
+        Kind.TEXT, "mops", "First part of the names on which those two permissions are granted.", minimum=1
+    )
+    view_permission_method_match_pattern: str | None = option(
+        Kind.PATTERN,
+        None,
+        "Names of the operations and getters for which `view` is enough; others need `edit`. Unset: each operation "
+        "has its permission.",
+    )
     message_expiry_scan_period_ms: int = option(
         Kind.MILLISECONDS,
         30_000,

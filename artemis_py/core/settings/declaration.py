@@ -29,6 +29,7 @@ class Kind(Enum):
     SECONDS = "seconds"
     FACTOR = "decimal number"
     NAMES = "names, separated by commas"
+    PATTERN = "regular expression"
 
 
 _TYPES: Final[Mapping[Kind, tuple[type, ...]]] = {
@@ -40,6 +41,7 @@ _TYPES: Final[Mapping[Kind, tuple[type, ...]]] = {
     Kind.SECONDS: (int, float),
     Kind.FACTOR: (int, float),
     Kind.NAMES: (tuple,),
+    Kind.PATTERN: (str,),
 }
 
 

@@ -82,13 +82,15 @@ def member(attribute: str) -> str:
     return attribute.lower() if attribute.isupper() else attribute[:1].lower() + attribute[1:]
 
 
-def attributes_of(control: Control, wanted: Sequence[str] = ()) -> Steps:
+def attributes_of(control: Control, wanted: Sequence[str] = (), may_be_none: bool = False) -> Steps:
     """Return attributes of a resource by their names in JSON, or only those that are wanted; this is work in slices.
 
-    Lists of the names of everything are left out unless they are wanted: they may be long, and there are pages. Raises
-    InvalidRequest for a wanted one that does not exist.
+    Lists of the names of everything are left out unless they are wanted: they may be long, and there are pages. So is
+    what the client may not read. Raises InvalidRequest for a wanted one that does not exist, and NotAuthorized; with
+    `may_be_none` the client may read none.
     """
-    names = [*wanted] or [name for name in control.attributes if not name.endswith("Names")]
+    readable = [] if wanted else control.readable(may_be_none)
+    names = [*wanted] or [name for name in readable if not name.endswith("Names")]
     found = yield from control.read_many(["ID" if name == "id" else name for name in names])
     assert isinstance(found, dict)
     return {member(name): value for name, value in found.items()}
@@ -233,7 +235,8 @@ class Api:
         return names
 
     async def _shown(self, request: web.Request, caller: Caller, resource: str) -> object:
-        return await self._read(request, caller, resource, attributes_of)
+        """Return what the client may read of a resource; nothing if it may only change it."""
+        return await self._read(request, caller, resource, lambda control: attributes_of(control, may_be_none=True))
 
     async def _read(
         self, request: web.Request, caller: Caller, resource: str, ask: Callable[[Control], object]

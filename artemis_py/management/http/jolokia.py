@@ -14,10 +14,10 @@ from typing import Any, Final
 from aiohttp import web
 
 from artemis_py.core.runtime.background import Steps
-from artemis_py.errors import InvalidFilter, InvalidRequest, NotAuthorized, Refusal
+from artemis_py.errors import InvalidFilter, InvalidRequest, NoSuchAddress, NoSuchQueue, NotAuthorized, Refusal
 from artemis_py.management.audit import only_reads
 from artemis_py.management.broker_control import BrokerControl
-from artemis_py.management.control import Control, Kind, Operation, parse_json
+from artemis_py.management.control import Control, Kind, NoSuchResource, Operation, parse_json
 from artemis_py.management.http.access import Access, Caller, check_origin
 from artemis_py.management.http.administration import Administration, Find
 from artemis_py.management.http.object_names import is_pattern, matching, parse_name
@@ -131,6 +131,8 @@ class Jolokia:
                 raise _missing(_text(request))
             (resource,) = resources.values()
             control = find(resource)
+            if control.hides(operation):
+                raise _missing(_text(request))
             values[:] = _converted(control, operation, arguments)
             if not may_change and not only_reads(operation) and operation in control.operations:
                 text = f"{operation} changes something: send it as a POST, from no other web site"
@@ -169,9 +171,11 @@ def _text(request: Request) -> str:
 
 
 def _version(find: Find) -> object:
+    broker = find("broker")
+    assert isinstance(broker, BrokerControl)
     return {
         "protocol": PROTOCOL_VERSION,
-        "agent": find("broker").read("Version"),
+        "agent": broker.facts.version,
         "info": {"product": "artemis_py", "vendor": "artemis_py"},
     }
 
@@ -194,7 +198,13 @@ def _missing(name: str) -> _Failure:
 
 def _read(find: Find, request: Request) -> Steps:
     name = _text(request)
-    wanted = request.get("attribute")
+    try:
+        return (yield from _read_found(find, name, request.get("attribute")))
+    except (NoSuchAddress, NoSuchQueue, NoSuchResource):  # it has gone since, or the client may not know of it
+        raise _missing(name) from None
+
+
+def _read_found(find: Find, name: str, wanted: object) -> Steps:
     found = yield from _found(find, name)
     if is_pattern(parse_name(name)):
         names = wanted if isinstance(wanted, list) else None if wanted is None else [wanted]
@@ -217,7 +227,7 @@ def _read(find: Find, request: Request) -> Steps:
 
 def _attributes(control: Control, wanted: object) -> Steps:
     if wanted is None:
-        return (yield from control.read_many(control.attributes))
+        return (yield from control.read_many(control.readable()))
     if not isinstance(wanted, list) or not all(isinstance(name, str) for name in wanted):
         raise InvalidRequest("attribute must be a name, or an array of names")
     return {name: _attribute(control, name) for name in wanted}
@@ -226,6 +236,8 @@ def _attributes(control: Control, wanted: object) -> Steps:
 def _attribute(control: Control, name: str) -> object:
     try:
         return control.read(name)
+    except NoSuchResource:
+        raise
     except InvalidRequest as refusal:
         kind = "javax.management.AttributeNotFoundException"
         raise _Failure(HTTPStatus.NOT_FOUND, kind, str(refusal)) from None
@@ -235,7 +247,8 @@ def _converted(control: Control, operation: str, arguments: Sequence[object]) ->
     """Return arguments in the types of an operation: in a path, and from many scripts, all of them are text."""
     # Jolokia writes these two for null and for an empty text.
     given = [None if each == "[null]" else "" if each == '""' else each for each in arguments]
-    ways = control.operations.get(operation, ())
+    row = control.operations.get(operation)
+    ways = () if row is None else row.ways
     for way in ways:
         if way.accepts(given):
             return given

@@ -62,22 +62,46 @@ def name_of(keys: Keys) -> str:
 def matching(wanted: Keys, broker: BrokerControl) -> Generator[None, None, dict[str, str]]:
     """Return the resources that a name stands for, by their object names: work in slices, as a pattern is compared
     with everything there is. Raises InvalidRequest if they are many.
+
+    A pattern stands only for resources that the client may know of. One that is named is found, and says itself who may
+    read it.
     """
     found: dict[str, str] = {}
+    sight = _Sight(broker) if is_pattern(wanted) else None
     matchers = {key: _matcher(value) for key, value in wanted.items()}
     for number, (keys, resource) in enumerate(_objects(wanted, broker), start=1):
         if number % SLICE_ITEMS == 0:
             yield
         if keys.keys() == wanted.keys() and all(matchers[key](value) for key, value in keys.items()):
+            if sight is not None and not sight.sees(resource):
+                continue
             found[name_of(keys)] = resource
             if len(found) > MOST_OBJECTS:
                 raise InvalidRequest(f"the pattern matches more than {MOST_OBJECTS} objects: use listQueues")
     return found
 
 
+class _Sight:
+    """Tells which resources a client may know of; it looks for the permissions on a kind once."""
+
+    def __init__(self, broker: BrokerControl) -> None:
+        self._broker: Final = broker
+        self._by_kind: Final[dict[str, Callable[[str], bool] | None]] = {}
+
+    def sees(self, resource: str) -> bool:
+        """Tell whether the client may know of a resource such as `queue.orders`. There always is a broker."""
+        kind, _, name = resource.partition(".")
+        if not name:
+            return True
+        if kind not in self._by_kind:
+            self._by_kind[kind] = self._broker.seen(kind)
+        is_seen = self._by_kind[kind]
+        return is_seen is None or is_seen(name)
+
+
 def _objects(wanted: Keys, broker: BrokerControl) -> Iterator[tuple[dict[str, str], str]]:
     """Yield objects with the same keys as the one that is wanted, and their resources."""
-    top = {"broker": str(broker.read("Name"))}
+    top = {"broker": broker.domain.options.name}
     if wanted.keys() == {"broker"}:
         yield top, "broker"
         return
@@ -102,12 +126,11 @@ def _objects(wanted: Keys, broker: BrokerControl) -> Iterator[tuple[dict[str, st
             else:
                 yield of_address, f"address.{address.name}"
         return
-    for component, resource, attribute in (
-        ("acceptors", "acceptor", "AcceptorNames"),
-        ("cluster-connections", "cluster-connection", "ClusterConnectionNames"),
+    mesh = broker.facts.mesh
+    for component, resource, names in (
+        ("acceptors", "acceptor", [acceptor.name for acceptor in broker.facts.acceptors()]),
+        ("cluster-connections", "cluster-connection", [] if mesh is None else [mesh.config.name]),
     ):
-        names = broker.read(attribute)
-        assert isinstance(names, list)
         for name in names:
             yield {**top, "component": component, "name": name}, f"{resource}.{name}"
 

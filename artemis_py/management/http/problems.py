@@ -28,12 +28,14 @@ from artemis_py.errors import (
     StoreError,
     UnknownTransaction,
 )
+from artemis_py.management.control import NoSuchResource
 
 CONTENT_TYPE: Final = "application/problem+json"
 
 STATUSES: Final[Mapping[type[Refusal], HTTPStatus]] = {
     InvalidRequest: HTTPStatus.BAD_REQUEST,
     InvalidFilter: HTTPStatus.BAD_REQUEST,
+    NoSuchResource: HTTPStatus.NOT_FOUND,
     NotAuthorized: HTTPStatus.FORBIDDEN,
     NoSuchAddress: HTTPStatus.NOT_FOUND,
     NoSuchQueue: HTTPStatus.NOT_FOUND,

@@ -67,6 +67,8 @@ def other_value(option: Option) -> tuple[str, object]:
             return text, text
         case Kind.BOOLEAN:
             return ("false", False) if option.default else ("true", True)
+        case Kind.PATTERN:
+            return "^get.*$", "^get.*$"
         case Kind.NAMES:
             return "EXTERNAL, PLAIN", ("EXTERNAL", "PLAIN")
         case Kind.BYTES:

@@ -34,7 +34,7 @@ SCHEMA: Final = shipped_folder() / "artemis-py-core.xsd"
 EXCHANGES_SCHEMA: Final = shipped_folder() / "artemis-py-exchanges.xsd"
 GENERATED: Final = re.compile(r"( *<!-- generated: ([\w -]+) -->\n).*?( *<!-- end -->)", re.DOTALL)
 NUMBERS: Final = {-1: "count", 0: "xs:unsignedLong", 1: "xs:positiveInteger"}
-TYPES: Final = {Kind.TEXT: "xs:token", Kind.BOOLEAN: "truth", Kind.BYTES: "size"}
+TYPES: Final = {Kind.TEXT: "xs:token", Kind.PATTERN: "xs:token", Kind.BOOLEAN: "truth", Kind.BYTES: "size"}
 
 
 def type_of(option: Option) -> str:

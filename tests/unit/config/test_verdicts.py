@@ -176,15 +176,15 @@ def test_old_names_are_read_under_their_present_names() -> None:
 
 
 def test_permissions_that_nothing_asks_for_are_left_out() -> None:
-    """artemis-model §6.3: `view` and `edit`."""
+    """An example in Artemis' manual has `update`."""
     config = read(
-        '<security-settings><security-setting match="a"><permission type="view" roles="r"/>'
+        '<security-settings><security-setting match="a"><permission type="update" roles="r"/>'
         '<permission type="send" roles="s"/></security-setting></security-settings>'
     )
 
     assert [permission.value for permission in config.security_settings["a"]] == ["send"]
     assert [str(each) for each in config.warnings] == [
-        f"broker.xml:4: permission: attribute type: view: has no effect here: {PERMISSIONS['view'].reason}"
+        f"broker.xml:4: permission: attribute type: update: has no effect here: {PERMISSIONS['update'].reason}"
     ]
 
 

@@ -1,6 +1,7 @@
 """A core with a management endpoint, and one client that asks it."""
 
 import json
+from collections.abc import Iterable
 from typing import Any
 
 from artemis_py.core.messages.builtin_format import plain_message
@@ -16,6 +17,7 @@ from artemis_py.core.queues.storage import Storage
 from artemis_py.core.routing.domain import Domain
 from artemis_py.core.runtime.access import AccessControl, OpenAccess, Permission, Subject
 from artemis_py.core.settings.address_settings import AddressSettings
+from artemis_py.core.settings.broker_settings import DEFAULT_BROKER_SETTINGS, BrokerSettings
 from artemis_py.core.settings.repository import SettingsRepository
 from artemis_py.management.endpoint import ManagementEndpoint
 from artemis_py.management.facts import AcceptorFacts, BrokerFacts, MeshFacts
@@ -42,10 +44,15 @@ class World:
     """A broker's core and one administrator with a temporary queue for the replies."""
 
     def __init__(
-        self, access: AccessControl | None = None, storage: Storage | None = None, mesh: MeshFacts | None = None
+        self,
+        access: AccessControl | None = None,
+        storage: Storage | None = None,
+        mesh: MeshFacts | None = None,
+        options: BrokerSettings = DEFAULT_BROKER_SETTINGS,
+        roles: Iterable[str] = (),
     ) -> None:
         settings = SettingsRepository(MatchHierarchy[AddressSettings](WildcardSyntax()))
-        self.domain = Domain(settings, Dispatcher(storage or MemoryStore()), access=access or OpenAccess())
+        self.domain = Domain(settings, Dispatcher(storage or MemoryStore()), options, access=access or OpenAccess())
         self.domain.dispatcher.now_ms = NOW_MS
         self.services = make_services(self.domain)
         self.facts = BrokerFacts(
@@ -58,7 +65,8 @@ class World:
         )
         self.endpoint = ManagementEndpoint(self.services, self.facts)
         self.services.sessions.register_endpoint(MANAGEMENT, self.endpoint)
-        self.session = self.services.sessions.open(Subject("admin"), "client-1", "127.0.0.1:4000", "AMQP")
+        subject = Subject("admin", frozenset(roles))
+        self.session = self.services.sessions.open(subject, "client-1", "127.0.0.1:4000", "AMQP")
         self.replies = self.session.create_temporary_queue(RoutingType.ANYCAST)
 
     def send(self, **view: Any) -> None:

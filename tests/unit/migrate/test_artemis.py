@@ -77,7 +77,7 @@ def test_what_both_know_is_copied(tmp_path: Path) -> None:
     assert acceptor.parameters["amqpCredits"] == "900"
     assert result.setting("#", "dead-letter-address") == "DLQ"
     assert result.setting("#", "auto-create-queues") is True
-    assert result.config.security_settings["#"] == {Permission.SEND: {"amq"}}
+    assert result.config.security_settings["#"] == {Permission.SEND: {"amq"}, Permission.VIEW: {"amq"}}
 
 
 def test_the_store_is_a_new_one(tmp_path: Path) -> None:

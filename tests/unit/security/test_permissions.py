@@ -134,3 +134,68 @@ def test_a_broker_of_the_mesh_has_no_other_right(permission: Permission) -> None
     """Artemis' cluster user may do everything (C48)."""
     assert not rules().allows(MEMBER, permission, "orders")
     assert not AccessRules({}, BrokerSettings()).allows(MEMBER, permission, "orders")
+
+
+MANAGEMENT = {
+    "mops.#": {Permission.VIEW: frozenset(["ops", "app"])},
+    "mops.queue.#": {Permission.VIEW: frozenset(["ops"])},
+    "mops.address.*": {Permission.VIEW: frozenset(["app"])},
+    "mops.divert.d.x": {Permission.EDIT: frozenset(["app"])},
+    "*.broker.#": {Permission.VIEW: frozenset(["app"])},
+    "(mops.acceptor.a)": {Permission.VIEW: frozenset(["ops"])},
+}
+
+
+@pytest.mark.parametrize("subject", [APP, OPS, NOBODY])
+@pytest.mark.parametrize(
+    ("name", "is_decided"),
+    [
+        ("mops.queue", True),
+        ("mops.queue.a", True),
+        ("mops.broker", True),
+        ("mops.cluster", True),
+        ("mops.address", False),
+        ("mops.address.a", True),
+        ("mops.divert", False),
+        ("mops.divert.d", False),
+        ("mops.divert.d.x", True),
+        ("mops.acceptor", False),
+        ("mops", False),
+        ("other", False),
+        ("other.queue", True),
+    ],
+)
+def test_what_is_below_a_name_is_decided_at_once_or_for_each_match(
+    subject: Subject, name: str, is_decided: bool
+) -> None:
+    """The decision is the one for each name."""
+    permissions = AccessRules(MANAGEMENT, BrokerSettings(literal_match_markers="()"))
+
+    below = permissions.below(subject, Permission.VIEW, name)
+
+    assert isinstance(below, bool) is is_decided
+    for other in ("a", "x", "xx", "a.b", "", "queue.a", "#", "*", "a::b", "::a", "d.x", "d", "broker.x", "d\\.x"):
+        found = below(other) if callable(below) else below
+        assert found is permissions.allows(subject, Permission.VIEW, f"{name}.{other}"), other
+        assert found is permissions.allows_operation(subject, Permission.VIEW, f"{name}.{other}"), other
+
+
+def test_with_another_delimiter_each_name_is_looked_for() -> None:
+    """Names of resources have dots then, which separate nothing."""
+    settings = BrokerSettings(wildcards=WildcardSyntax(delimiter="/"))
+    permissions = AccessRules({"mops.queue.a": {Permission.VIEW: frozenset(["ops"])}}, settings)
+
+    below = permissions.below(OPS, Permission.VIEW, "mops.queue")
+
+    assert callable(below)
+    assert (below("a"), below("b")) == (True, False)
+
+
+def test_names_of_management_take_no_place_among_results_that_are_kept() -> None:
+    """There are as many as queues times attributes; each is asked for once."""
+    permissions = AccessRules(MANAGEMENT, BrokerSettings())
+
+    permissions.allows_operation(OPS, Permission.VIEW, "mops.queue.a.getName")
+    permissions.allows(OPS, Permission.SEND, "orders")
+
+    assert list(permissions._rules._cache) == ["orders"]

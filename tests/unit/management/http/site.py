@@ -3,7 +3,7 @@
 import asyncio
 import base64
 import ssl
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from json import loads as parse
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ FILE = """<configuration xmlns="urn:activemq">
   <core xmlns="urn:activemq:core">
     <name>b</name>
     <persistence-enabled>false</persistence-enabled>
-    <security-enabled>{security}</security-enabled>
+    <security-enabled>{security}</security-enabled>{core}
     <acceptors><acceptor name="main">tcp://127.0.0.1:0</acceptor></acceptors>
     <addresses>
       <address name="orders"><anycast><queue name="orders"/></anycast></address>
@@ -38,7 +38,7 @@ FILE = """<configuration xmlns="urn:activemq">
         <permission type="deleteDurableQueue" roles="amq"/>
         <permission type="browse" roles="amq"/>
         <permission type="consume" roles="amq"/>
-      </security-setting>
+      </security-setting>{settings}
     </security-settings>
   </core>
   <web xmlns="urn:artemis-py"><bind>{bind}</bind>{web}</web>
@@ -115,14 +115,20 @@ def run(
     roles: str = "amq",
     web: str = "",
     bind: str = "http://127.0.0.1:0",
+    core: str = "",
+    settings: str = "",
+    users: Iterable[str] = (),
 ) -> None:
-    """Run steps against a broker of its own."""
+    """Run steps against a broker of its own; further `users` have a role of their own name, and the password `x`."""
 
     async def main() -> None:
-        (folder / "artemis-users.properties").write_text("admin = secret\nwatcher = pass\n")
-        (folder / "artemis-roles.properties").write_text("amq = admin\nwatchers = watcher\n")
+        passwords = ["admin = secret", "watcher = pass", *(f"{user} = x" for user in users)]
+        (folder / "artemis-users.properties").write_text("\n".join(passwords))
+        members = ["amq = admin", "watchers = watcher", *(f"{user} = {user}" for user in users)]
+        (folder / "artemis-roles.properties").write_text("\n".join(members))
         file = folder / "broker.xml"
         values = {"security": str(security).lower(), "anonymous": anonymous, "roles": roles, "web": web, "bind": bind}
+        values |= {"core": core, "settings": settings}
         file.write_text(FILE.format(**values))
         async with Broker(load(file)) as broker, aiohttp.ClientSession() as client:
             await steps(Site(broker, client))
