@@ -181,6 +181,24 @@ class Control:
         """Tell whether the client is not to know that the resource exists: it may not see it, nor call one of these."""
         return not self._is_seen() and not all(self.may(name) for name in names)
 
+    def lacking(self, name: str) -> tuple[Permission, str] | None:
+        """Return the permission that the client lacks for an operation, and on what; None if it may call it."""
+        if not self.may(name):
+            assert self.rights is not None
+            asked, permission = self._asked(name)
+            assert permission is not None
+            return self.rights.needed(asked, permission), self.rights.name_of(self.resource, asked)
+        row = self.operations.get(name)
+        if row is not None and row.content is not None:
+            address = self.lacks_content(row.content)
+            return None if address is None else (row.content, address)
+        return None
+
+    def check_known(self) -> None:
+        """Raise what a missing resource causes if the client may neither see this one nor do anything with it."""
+        if not any(map(self.may, self.operations)) and not any(map(self.may_read, self.attributes)):
+            self._check_seen()
+
     def may_read(self, attribute: str) -> bool:
         """Tell whether the client may read an attribute; the name may have a small first letter."""
         return self.may(getter(attribute))
@@ -257,6 +275,10 @@ class Control:
 
     def check_content(self, permission: Permission) -> None:
         """Raise NotAuthorized, and report it, if the client lacks a permission on what the resource contains."""
+
+    def lacks_content(self, permission: Permission) -> str | None:
+        """Return the address on which the client lacks a permission on what the resource contains, or None."""
+        return None
 
     def _values(self, wanted: Mapping[str, Callable[[Any], object]]) -> Steps:
         yield from ()

@@ -38,6 +38,11 @@ class QueueControl(Control):
         """Raise NotAuthorized, and report it, if the client lacks a permission on the queue."""
         self.session.check(permission, self.queue.address.name, self.queue.name)
 
+    def lacks_content(self, permission: Permission) -> str | None:
+        """Return the address of the queue if the client lacks a permission on it."""
+        address = self.queue.address.name
+        return None if self.session.may(permission, address, self.queue.name) else address
+
     def pause(self) -> None:
         """Pause deliveries; messages still arrive."""
         self.queue.pause()

@@ -67,12 +67,15 @@ class Administration:
         self._room: Final = asyncio.Semaphore(MOST_AT_A_TIME)
         self._waiting = 0
 
-    async def read(self, caller: Caller, host: str, ask: Callable[[Find], object]) -> object:
+    async def read(
+        self, caller: Caller, host: str, ask: Callable[[Find], object], is_for_managers: bool = True
+    ) -> object:
         """Return what `ask` returns for resources of a virtual host (empty: the default one).
 
-        `ask` finds them by name, such as `queue.orders`, which raises Problem if there is none. Raises Refusal.
+        `ask` finds them by name, such as `queue.orders`, which raises Problem if there is none. Unless it is for
+        managers only, it is asked for everybody, and has to look for the permission itself. Raises Refusal.
         """
-        return await self._in_session(caller, host, ask, is_change=False)
+        return await self._in_session(caller, host, ask, is_for_managers=is_for_managers)
 
     async def invoke(
         self, caller: Caller, host: str, resource: str, operation: str, parameters: Sequence[object]
@@ -97,7 +100,14 @@ class Administration:
         tell(True, result)
         return result
 
-    async def _in_session(self, caller: Caller, host: str, ask: Callable[[Find], object], is_change: bool) -> object:
+    async def _in_session(
+        self,
+        caller: Caller,
+        host: str,
+        ask: Callable[[Find], object],
+        is_change: bool = False,
+        is_for_managers: bool = True,
+    ) -> object:
         async with self._place():
             facts = self._facts()
             self._heartbeat.enter()
@@ -105,7 +115,8 @@ class Administration:
             domain = services.sessions.domain
             session = services.sessions.open(caller.subject, "", caller.peer, PROTOCOL, is_operator=True)
             try:
-                session.check(Permission.MANAGE, domain.options.management_address)
+                if is_for_managers:
+                    session.check(Permission.MANAGE, domain.options.management_address)
                 resources = self._resources(services, facts)
                 result = ask(lambda resource: _found(resources, resource, session))
                 self._heartbeat.plan()

@@ -22,6 +22,7 @@ from artemis_py.management.control import Control, parse_json
 from artemis_py.management.http.access import Access, Caller, check_origin
 from artemis_py.management.http.administration import Administration
 from artemis_py.management.http.problems import Problem
+from artemis_py.management.http.whoami import MOST_RESOURCES, described
 
 PREFIX: Final = "/api/v1"
 
@@ -107,6 +108,7 @@ class Api:
         """Return what it answers."""
         one, collection = f"{PREFIX}/{{collection}}/{{name}}", f"{PREFIX}/{{collection}}"
         return [
+            web.get(f"{PREFIX}/whoami", self._whoami),
             web.get(f"{PREFIX}/broker", self._broker),
             web.post(f"{PREFIX}/broker/{{operation}}", self._broker_operation),
             web.get(collection, self._list),
@@ -118,6 +120,18 @@ class Api:
             web.get(f"{PREFIX}/queues/{{name}}/messages/{{number}}", self._message),
             web.post(f"{one}/{{operation}}", self._operation),
         ]
+
+    async def _whoami(self, request: web.Request) -> web.Response:
+        caller = await self._access.caller(request)
+        resources = request.query.getall("resource", [])
+        if len(resources) > MOST_RESOURCES:
+            text = f"{len(resources)} resources are more than the {MOST_RESOURCES} of one request"
+            raise Problem(HTTPStatus.BAD_REQUEST, "invalid-request", text)
+        host = request.query.get("host", "")
+        found = await self._administration.read(
+            caller, host, lambda find: described(find, caller.subject, resources), is_for_managers=False
+        )
+        return _answer(found)
 
     async def _broker(self, request: web.Request) -> web.Response:
         caller = await self._access.caller(request)

@@ -1,7 +1,8 @@
-"""The permissions `view` and `edit` over HTTP: through the API and through Jolokia."""
+"""The permissions `view` and `edit` over HTTP: through the API, through Jolokia, and what `whoami` says of them."""
 
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import quote
 
 import pytest
 
@@ -76,6 +77,7 @@ def test_the_api_hides_what_may_not_be_viewed(tmp_path: Path) -> None:
         assert ([row["name"] for row in listed.body["data"]], listed.body["count"]) == (["orders"], 1)
         assert (hidden.status, hidden.body) == (404, {**missing.body, "detail": "address 'news' does not exist"})
         assert (await ask(site, "viewer", "POST", f"{API}/addresses/news/pause", [])).body == hidden.body
+        assert (await ask(site, "viewer", "GET", f"{API}/whoami?resource=address.news")).status == 404
         assert (await ask(site, "admin", "GET", f"{API}/addresses/news")).status == 200
 
     run_with_rights(tmp_path, steps)
@@ -166,6 +168,81 @@ def test_jolokia_hides_what_may_not_be_viewed(tmp_path: Path) -> None:
             hidden = await jolokia(site, "viewer", mbean=news, **request)
             missing = await jolokia(site, "viewer", mbean=none, **request)
             assert (hidden[0], hidden[1].replace("news", "none")) == missing, request
+
+    run_with_rights(tmp_path, steps)
+
+
+def test_whoami_tells_what_is_missing(tmp_path: Path) -> None:
+    async def steps(site: Site) -> None:
+        viewer = (await ask(site, "viewer", "GET", f"{API}/whoami?resource=queue.orders&resource=address.orders")).body
+        pauser = (await ask(site, "pauser", "GET", f"{API}/whoami?resource=queue.orders")).body
+        admin = (await ask(site, "admin", "GET", f"{API}/whoami?resource=queue.orders")).body
+
+        assert {name: viewer[name] for name in ("user", "roles", "manage")} == {
+            "user": "viewer",
+            "roles": ["viewer"],
+            "manage": True,
+        }
+        missing = viewer["missing"]["queue.orders"]
+        assert missing["purge"] == {"permission": "edit", "on": "mops.queue.orders.purge"}
+        assert missing["destroyQueue"] == {"permission": "edit", "on": "mops.broker.destroyQueue"}
+        assert missing["showMessage"] == {"permission": "browse", "on": "orders"}
+        assert "countMessages" not in missing
+        assert viewer["missing"]["address.orders"]["purge"]["on"] == "mops.address.orders.purge"
+        assert "listQueues" not in viewer["missing"]["broker"]
+        assert ("pause" in missing, "pause" in pauser["missing"]["queue.orders"]) == (True, False)
+        assert admin["missing"] == {"broker": {}, "queue.orders": {}}
+
+    run_with_rights(tmp_path, steps)
+
+
+def test_whoami_tells_those_who_may_not_manage_that_much_and_no_more(tmp_path: Path) -> None:
+    async def steps(site: Site) -> None:
+        for resource in ("queue.orders", "queue.none"):
+            found = await ask(site, "stranger", "GET", f"{API}/whoami?resource={resource}")
+            assert (found.status, found.body["manage"], list(found.body["missing"])) == (200, False, ["broker"])
+            wanted = {"permission": "manage", "on": "activemq.management"}
+            assert found.body["missing"]["broker"]["listQueues"] == wanted
+        assert (await site.ask("GET", f"{API}/whoami")).status == 401
+
+    run_with_rights(tmp_path, steps)
+
+
+def test_whoami_without_the_permissions_of_management(tmp_path: Path) -> None:
+    """What the session asks for besides is told all the same."""
+    settings = """
+    <security-setting match="activemq.management"><permission type="manage" roles="viewer"/></security-setting>
+    """
+
+    async def steps(site: Site) -> None:
+        found = (await ask(site, "viewer", "GET", f"{API}/whoami?resource=queue.orders&resource=address.news")).body
+
+        assert found["missing"] == {
+            "broker": {},
+            "queue.orders": {
+                **{
+                    name: {"permission": "browse", "on": "orders"}
+                    for name in ("listMessagesAsJSON", "copyMessage", "copyMessages", "showMessage")
+                },
+                "updateQueue": {"permission": "createDurableQueue", "on": "orders"},
+                "destroyQueue": {"permission": "deleteDurableQueue", "on": "orders"},
+            },
+            "address.news": {
+                "updateAddress": {"permission": "createAddress", "on": "news"},
+                "deleteAddress": {"permission": "deleteAddress", "on": "news"},
+            },
+        }
+
+    run(tmp_path, steps, security=True, settings=settings, users=("viewer",))
+
+
+def test_whoami_has_a_limit_and_knows_what_does_not_exist(tmp_path: Path) -> None:
+    async def steps(site: Site) -> None:
+        many = "&".join(["resource=queue.orders"] * 21)
+        assert (await ask(site, "admin", "GET", f"{API}/whoami?{many}")).body["code"] == "invalid-request"
+        for resource, code in (("queue.none", "no-such-queue"), ("divert.none", "no-such-resource")):
+            missing = await ask(site, "admin", "GET", f"{API}/whoami?resource={quote(resource)}")
+            assert (missing.status, missing.body["code"]) == (404, code)
 
     run_with_rights(tmp_path, steps)
 
