@@ -7,6 +7,7 @@ import { counted, octets, plain, whole } from "./format.js";
 import { tile } from "./overview.js";
 import { act } from "./queue.js";
 import { QUEUE_COLUMNS, STATES, states } from "./queues.js";
+import { allow, missingFor } from "./rights.js";
 import { place } from "./routes.js";
 import { ListTable } from "./table.js";
 
@@ -26,12 +27,16 @@ export function addressesPage(app) {
     kind: "addresses", noun: "address", key: "name", columns: ADDRESS_COLUMNS, sort: "name", hasHidden: true,
     searched: [["name", "names"], ["routingTypes", "routing types"]],
   });
+  const creation = button("Create address", () => createAddress(app));
   return {
     title: "Addresses",
     element: element("section", {}, element("h1", { tabindex: "-1" }, "Addresses"),
-      element("div", { class: "actions" }, button("Create address", () => createAddress(app))), table.element),
+      element("div", { class: "actions" }, creation), table.element),
     where: () => table.where(),
-    load: (signal) => table.load(signal),
+    load: async (signal) => {
+      const [missing] = await Promise.all([missingFor("broker", signal), table.load(signal)]);
+      allow(creation, missing, "createAddress");
+    },
   };
 }
 
@@ -55,7 +60,7 @@ function createAddress(app) {
 
 export function addressPage(app, name) {
   const where = path("addresses", name);
-  const latest = { address: null };
+  const latest = { address: null, missing: {} };
   const state = element("p", { class: "states" });
   const actions = element("div", { class: "actions" });
   const tiles = element("dl", { class: "tiles" });
@@ -67,12 +72,13 @@ export function addressPage(app, name) {
     element("h2", {}, "Attributes"), attributes);
 
   async function load(signal) {
-    const [address] = await Promise.all([read(where, signal), queues.load(signal)]);
+    const [address, missing] = await Promise.all([read(where, signal), missingFor(`address.${name}`, signal),
+      queues.load(signal)]);
     rest.hidden = false;
     fill(state, [address.routingTypes, states(address).map((each) => each.textContent)],
       () => [`${address.routingTypes.join(", ")} `, states(address)]);
-    latest.address = address;
-    fill(actions, [address.paused, address.messageCount === 0], () => buttons(app, name, where, latest));
+    Object.assign(latest, { address, missing });
+    fill(actions, [address.paused, address.messageCount === 0, missing], () => buttons(app, name, where, latest));
     tiles.replaceChildren(
       tile("Messages", whole(address.messageCount)), tile("Queues", whole(address.queueCount)),
       tile("Memory", octets(address.addressSize)), tile("Routed", whole(address.routedMessageCount)),
@@ -89,13 +95,15 @@ export function addressPage(app, name) {
 }
 
 function buttons(app, name, where, latest) {
-  const { address } = latest;
+  const { address, missing } = latest;
+  const paused = "Deliveries of all its queues are paused; messages still arrive.";
   return [
-    address.paused ? act(app, where, "Resume", "resume", "Deliveries are resumed.", "pause")
-      : act(app, where, "Pause", "pause", "Deliveries of all its queues are paused; messages still arrive.", "pause"),
-    button("Purge…", () => purge(app, name, where, latest.address),
-      { class: "danger", disabled: address.messageCount === 0 }),
-    button("Delete…", () => deleteAddress(app, name, where, latest.address), { class: "danger" }),
+    address.paused ? act(app, where, "Resume", "resume", "Deliveries are resumed.", "pause", missing)
+      : act(app, where, "Pause", "pause", paused, "pause", missing),
+    allow(button("Purge…", () => purge(app, name, where, latest.address), { class: "danger" }),
+      missing, "purge", address.messageCount !== 0),
+    allow(button("Delete…", () => deleteAddress(app, name, where, latest.address), { class: "danger" }),
+      missing, "deleteAddress"),
   ];
 }
 

@@ -3,6 +3,7 @@
 import { path, remove } from "./api.js";
 import { ask } from "./dialog.js";
 import { button, element, link, named, when } from "./dom.js";
+import { allow, missingFor } from "./rights.js";
 import { place } from "./routes.js";
 import { ListTable } from "./table.js";
 
@@ -69,8 +70,9 @@ const MEMBER_COLUMNS = [
 ];
 
 export function connectionsPage(app) {
-  const close = (row) => button("Close…", () => closeConnection(app, row));
-  return listPage(app, "Connections", {
+  let missing = {};
+  const close = (row) => allow(button("Close…", () => closeConnection(app, row)), missing, "closeConnectionWithID");
+  const page = listPage(app, "Connections", {
     kind: "connections", noun: "connection", key: "connectionID", sort: "connectionID",
     searched: [["clientID", "clients"], ["user", "users"], ["remoteAddress", "network addresses"],
       ["protocol", "protocols"]],
@@ -84,9 +86,15 @@ export function connectionsPage(app) {
       { field: "protocol", title: "Protocol" },
       { field: "consumerCount", title: "Consumers", isNumber: true },
       { field: "creationTime", title: "Since", cell: (row) => when(row.creationTime) },
-      { field: "close", title: "Action", isFixed: true, cell: close, value: (row) => row.connectionID },
+      { field: "close", title: "Action", isFixed: true, cell: close,
+        value: (row) => [row.connectionID, missing.closeConnectionWithID] },
     ],
   });
+  const load = async (signal) => {
+    missing = await missingFor("broker", signal);
+    await page.load(signal);
+  };
+  return { ...page, load };
 }
 
 function closeConnection(app, row) {

@@ -4,6 +4,7 @@ import { asking, below, perform, performInParts, read, Refused } from "./api.js"
 import { ask, sentence, textField } from "./dialog.js";
 import { badge, button, element, facts, value, when } from "./dom.js";
 import { clock, counted, octets, plain, whole } from "./format.js";
+import { allow } from "./rights.js";
 import { changed, here } from "./routes.js";
 
 const PAGE_MESSAGES = 50;
@@ -29,6 +30,7 @@ export class MessageBrowser {
     Object.assign(this, { app, name, where });
     this.chosen = new Set();
     this.boxes = new Map();
+    this.missing = {};
     this.read = null;
     this.selector = element("input", { type: "text", spellcheck: "false", autocomplete: "off",
       placeholder: "region = 'eu' AND amount > 100" });
@@ -165,18 +167,28 @@ export class MessageBrowser {
     this.offer();
   }
 
+  /** Learn which permissions of the user are missing, by operation. */
+  forbid(missing) {
+    if (JSON.stringify(missing) !== JSON.stringify(this.missing)) {
+      this.missing = missing;
+      this.offer();
+    }
+  }
+
   /** Offer what can be done to the messages that are chosen, or to all that match the selector. */
   offer() {
     const ids = [...this.chosen];
     const those = ids.length === 0 ? "selected" : counted(ids.length, "message");
     const kind = (operation) => (HARMLESS.has(operation) ? null : "danger");
     this.actions.replaceChildren(
-      ...(this.boxes.size === 0 ? [] : TREATMENTS.map((treatment) => button(`${treatment[1]} ${those}…`,
-        () => this.treat(ids, ...treatment), { disabled: ids.length === 0, class: kind(treatment[0]) }))),
+      ...(this.boxes.size === 0 ? [] : TREATMENTS.map((treatment) => allow(button(`${treatment[1]} ${those}…`,
+        () => this.treat(ids, ...treatment), { class: kind(treatment[0]) }),
+      this.missing, treatment[0], ids.length > 0))),
       ...(this.filter === "" || this.boxes.size === 0 ? []
-        : [button("Move all that match…", () => this.treatMatching("moveMessages", "Move", "Moved")),
-          button("Remove all that match…", () => this.treatMatching("removeMessages", "Remove", "Removed"),
-            { class: "danger" })]));
+        : [allow(button("Move all that match…", () => this.treatMatching("moveMessages", "Move", "Moved")),
+          this.missing, "moveMessages"),
+        allow(button("Remove all that match…", () => this.treatMatching("removeMessages", "Remove", "Removed"),
+          { class: "danger" }), this.missing, "removeMessages")]));
   }
 
   treat(ids, operation, verb, done, meaning) {

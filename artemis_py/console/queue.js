@@ -8,6 +8,7 @@ import { CONSUMER_COLUMNS } from "./lists.js";
 import { MessageBrowser } from "./messages.js";
 import { tile } from "./overview.js";
 import { addressLink, states } from "./queues.js";
+import { allow, missingFor } from "./rights.js";
 import { place } from "./routes.js";
 import { latest as last, Samples } from "./samples.js";
 import { ListTable } from "./table.js";
@@ -29,7 +30,7 @@ function historyOf(name) {
 export function queuePage(app, name) {
   const where = path("queues", name);
   const history = historyOf(name);
-  const latest = { queue: null };
+  const latest = { queue: null, missing: {} };
   const state = element("p", { class: "states" });
   const actions = element("div", { class: "actions" });
   const tiles = element("dl", { class: "tiles" });
@@ -43,13 +44,15 @@ export function queuePage(app, name) {
     element("h2", {}, "Attributes"), attributes);
 
   async function load(signal) {
-    const [queue] = await Promise.all([read(where, signal), consumers.load(signal), messages.follow(signal)]);
+    const [queue, missing] = await Promise.all([read(where, signal), missingFor(`queue.${name}`, signal),
+      consumers.load(signal), messages.follow(signal)]);
     history.add(performance.now(), queue);
     rest.hidden = false;
-    latest.queue = queue;
+    Object.assign(latest, { queue, missing });
+    messages.forbid(missing);
     fill(state, states(queue).map((each) => each.textContent), () => [
       "Address: ", addressLink(queue), ` (${queue.routingType}) `, states(queue)]);
-    fill(actions, [queue.paused, queue.enabled, free(queue) === 0], () => buttons(app, name, where, latest));
+    fill(actions, [queue.paused, queue.enabled, free(queue) === 0, missing], () => buttons(app, name, where, latest));
     tiles.replaceChildren(...numbers(queue, history));
     fill(attributes, queue, () => facts(Object.entries(queue).map(([term, found]) => [term, value(found)])));
   }
@@ -76,8 +79,8 @@ function numbers(queue, history) {
 }
 
 /** Return a button for an operation that needs no question, because its opposite takes its place. */
-export function act(app, where, text, operation, said, key) {
-  return button(text, async () => {
+export function act(app, where, text, operation, said, key, missing) {
+  const made = button(text, async () => {
     try {
       await perform(where, operation);
       app.say(said);
@@ -86,6 +89,7 @@ export function act(app, where, text, operation, said, key) {
     }
     app.refresh();
   }, { "data-key": key });
+  return allow(made, missing, operation);
 }
 
 /** Return how many messages are not with a consumer. */
@@ -95,17 +99,20 @@ function free(queue) {
 
 // The numbers in a dialog are those of the moment at which it opens: `latest` has the queue as it was read last.
 function buttons(app, name, where, latest) {
-  const { queue } = latest;
-  const isEmpty = free(queue) === 0;
+  const { queue, missing } = latest;
+  const hasSome = free(queue) !== 0;
   return [
-    queue.paused ? act(app, where, "Resume", "resume", "Deliveries are resumed.", "pause")
-      : act(app, where, "Pause", "pause", "Deliveries are paused; messages still arrive.", "pause"),
-    queue.enabled ? act(app, where, "Disable", "disable", "The queue takes no new messages.", "enable")
-      : act(app, where, "Enable", "enable", "The queue takes new messages again.", "enable"),
-    button("Move all…", () => moveAll(app, name, where, free(latest.queue)), { disabled: isEmpty }),
-    button("Retry all…", () => retryAll(app, name, where, free(latest.queue)), { disabled: isEmpty }),
-    button("Purge…", () => purge(app, name, where, latest.queue), { class: "danger", disabled: isEmpty }),
-    button("Delete…", () => deleteQueue(app, name, where, latest.queue), { class: "danger" }),
+    queue.paused ? act(app, where, "Resume", "resume", "Deliveries are resumed.", "pause", missing)
+      : act(app, where, "Pause", "pause", "Deliveries are paused; messages still arrive.", "pause", missing),
+    queue.enabled ? act(app, where, "Disable", "disable", "The queue takes no new messages.", "enable", missing)
+      : act(app, where, "Enable", "enable", "The queue takes new messages again.", "enable", missing),
+    allow(button("Move all…", () => moveAll(app, name, where, free(latest.queue))), missing, "moveMessages", hasSome),
+    allow(button("Retry all…", () => retryAll(app, name, where, free(latest.queue))),
+      missing, "retryMessages", hasSome),
+    allow(button("Purge…", () => purge(app, name, where, latest.queue), { class: "danger" }),
+      missing, "purge", hasSome),
+    allow(button("Delete…", () => deleteQueue(app, name, where, latest.queue), { class: "danger" }),
+      missing, "destroyQueue"),
   ];
 }
 

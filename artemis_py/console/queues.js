@@ -4,6 +4,7 @@ import { create } from "./api.js";
 import { badge, button, element, link } from "./dom.js";
 import { choiceField, flagField, ask, textField } from "./dialog.js";
 import { plain } from "./format.js";
+import { allow, missingFor } from "./rights.js";
 import { place } from "./routes.js";
 import { ListTable } from "./table.js";
 
@@ -53,12 +54,16 @@ export function queuesPage(app) {
     kind: "queues", noun: "queue", key: "id", columns: QUEUE_COLUMNS, sort: "name", hasHidden: true,
     searched: [["name", "names"], ["address", "addresses"], ["filter", "filters"], ["user", "users"]],
   });
+  const creation = button("Create queue", () => createQueue(app));
   return {
     title: "Queues",
     element: element("section", {}, element("h1", { tabindex: "-1" }, "Queues"),
-      element("div", { class: "actions" }, button("Create queue", () => createQueue(app))), table.element),
+      element("div", { class: "actions" }, creation), table.element),
     where: () => table.where(),
-    load: (signal) => table.load(signal),
+    load: async (signal) => {
+      const [missing] = await Promise.all([missingFor("broker", signal), table.load(signal)]);
+      allow(creation, missing, "createQueue");
+    },
   };
 }
 

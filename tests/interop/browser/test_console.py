@@ -43,6 +43,22 @@ LOCKED: Final = Instance(
     roles="operators = olga\nothers = paul",
 )
 
+WATCHED: Final = Instance(
+    core="""
+    <security-enabled>true</security-enabled>
+    <management-message-rbac>true</management-message-rbac>
+    <security-settings>
+      <security-setting match="#"><permission type="manage" roles="watchers"/></security-setting>
+      <security-setting match="mops.#"><permission type="view" roles="watchers"/></security-setting>
+      <security-setting match="mops.queue.DLQ.#">
+        <permission type="view" roles="watchers"/><permission type="edit" roles="watchers"/>
+      </security-setting>
+    </security-settings>
+    """,
+    users="vera = secret",
+    roles="watchers = vera",
+)
+
 MARKUP: Final = "<img src=x onerror=document.title='run'><b id=planted>"
 UNSEEN: Final = "invoice\u202egpj.exe\u0007"
 
@@ -406,3 +422,37 @@ def test_lost_broker_is_said_and_asked_again(browser: Any, tmp_path_factory: pyt
     console.wait("no trouble", lambda: not browser.find_element(By.ID, "trouble").is_displayed())
     process.stop()
     console.complaints()  # the browser has logged each request that failed
+
+
+def test_actions_without_a_permission_cannot_be_pressed_and_name_it(browser: Any, tmp_path: Path) -> None:
+    """The user may look at everything, and change one queue."""
+    write(tmp_path, instance=WATCHED)
+    process = launch(tmp_path)
+    console = Console(browser, url_of(process).replace("//", "//vera:secret@"))
+
+    def titles(place: str, heading: str) -> dict[str, str]:
+        """Buttons that cannot be pressed, and what they say of it."""
+        console.open(place)
+        console.wait_for(heading, "h1")
+        console.wait("the actions", lambda: console.browser.find_elements(By.CSS_SELECTOR, ".actions button[title]"))
+        buttons = console.browser.find_elements(By.CSS_SELECTOR, ".actions button")
+        return {each.text: each.get_attribute("title") for each in buttons if not each.is_enabled()}
+
+    try:
+        lacking = "You lack the permission"
+        assert titles("queues", "Queues") == {"Create queue": f"{lacking} edit on mops.broker.createQueue"}
+        assert titles("addresses", "Addresses") == {"Create address": f"{lacking} edit on mops.broker.createAddress"}
+        address = titles("addresses/DLQ", "Address DLQ")
+        assert address["Pause"] == f"{lacking} edit on mops.address.DLQ.pause"
+        watched = titles("queues/ExpiryQueue", "Queue ExpiryQueue")
+        own = titles("queues/DLQ", "Queue DLQ")
+        complaints = console.complaints()
+    finally:
+        process.stop()
+
+    assert watched["Pause"] == f"{lacking} edit on mops.queue.ExpiryQueue.pause"
+    assert watched["Delete…"] == f"{lacking} edit on mops.broker.destroyQueue"
+    assert "Pause" not in own
+    assert own["Purge…"] == ""
+    # The browser notes each answer that is a refusal: the messages may not be browsed.
+    assert [each for each in complaints if "403" not in each] == []
