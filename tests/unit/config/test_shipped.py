@@ -5,13 +5,15 @@ from pathlib import Path
 import pytest
 from lxml import etree
 
-from artemis_py.config import AnonymousAccess, BrokerConfig, load_default
+from artemis_py.config import AnonymousAccess, BrokerConfig, load_default, parse
 from artemis_py.config.reader import shipped_folder
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.names.syntax import MatchHierarchy
-from artemis_py.core.runtime.access import Permission
+from artemis_py.core.runtime.access import Permission, Subject
 from artemis_py.core.settings.address_settings import AddressSettings, ResolvedSettings
 from artemis_py.core.settings.repository import SettingsRepository
+from artemis_py.security.permissions import AccessRules
+from tests.shipped_roles import with_roles
 
 
 def resolve(config: BrokerConfig, address: str) -> ResolvedSettings:
@@ -90,6 +92,48 @@ def test_clients_on_this_machine_need_no_name_and_may_do_everything() -> None:
     # Nobody is asked for the permissions of management (management-message-rbac).
     others = (Permission.MESH, Permission.VIEW, Permission.EDIT)
     assert config.security_settings["#"] == {each: {role} for each in Permission if each not in others}
+
+
+def test_roles_for_people_who_share_a_broker_are_there_to_be_switched_on() -> None:
+    """In a comment, which says what it replaces; with it in place the file is right."""
+    folder = shipped_folder()
+    text = with_roles((folder / "broker.xml").read_text(encoding="utf-8"))
+    config = parse(text.encode(), "broker.xml", folder, {})
+    rules = AccessRules(config.security_settings, config.settings)
+    may = {
+        role: [name for name in MANAGED if rules.allows(Subject("u", frozenset((role,))), *needed(name))]
+        for role in ("monitor", "operator", "admin", "app")
+    }
+
+    assert config.warnings == ()
+    assert config.settings.management_message_rbac
+    assert may == {
+        "monitor": ["manage activemq.management", "view mops.broker.getVersion", "view mops.queue.a.b"],
+        "operator": [name for name in MANAGED if name != "edit mops.broker.createDivert"],
+        "admin": MANAGED,
+        "app": [],
+    }
+    assert not rules.allows(Subject("u", frozenset(("monitor",))), Permission.BROWSE, "orders")
+
+
+MANAGED = [
+    "manage activemq.management",
+    "view mops.broker.getVersion",
+    "view mops.queue.a.b",
+    "browse orders",
+    "edit mops.queue.a.b.purge",
+    "edit mops.address.a.pause",
+    "edit mops.broker.createQueue",
+    "edit mops.broker.deleteAddress",
+    "edit mops.broker.closeConnectionWithID",
+    "edit mops.broker.createDivert",
+]
+
+
+def needed(text: str) -> tuple[Permission, str]:
+    """A permission and a name."""
+    permission, name = text.split()
+    return Permission(permission), name
 
 
 @pytest.mark.parametrize("name", ["artemis-users.properties", "artemis-roles.properties"])
