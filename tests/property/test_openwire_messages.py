@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from artemis_amqp.broker.consumers import encoded
 from artemis_amqp.messages.arrival import split_sections
 from artemis_amqp.messages.delivery import annotations_bytes, header_bytes
+from artemis_amqp.messages.encoding import encoded
 from artemis_amqp.messages.format import AMQP_FORMAT
 from artemis_mqtt.broker.format import converted
 from artemis_mqtt.engine.packets import PacketType

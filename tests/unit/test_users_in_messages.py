@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from artemis_amqp.broker.consumers import encoded
 from artemis_amqp.engine.codec import encode_value, read_value
 from artemis_amqp.engine.performatives import Properties as AmqpProperties
 from artemis_amqp.engine.performatives import encode
 from artemis_amqp.engine.types import Symbol
 from artemis_amqp.messages.arrival import split_sections
 from artemis_amqp.messages.delivery import annotations_bytes
+from artemis_amqp.messages.encoding import encoded
 from artemis_amqp.messages.format import AMQP_FORMAT
 from artemis_amqp.messages.sections import read_properties as read_amqp_properties
 from artemis_mqtt.broker.format import MqttFormat, converted, renamed, retained_copy

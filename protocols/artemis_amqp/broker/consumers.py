@@ -4,8 +4,6 @@ from functools import partial
 from logging import ERROR
 from typing import TYPE_CHECKING, Final
 
-from attrs import evolve
-
 from artemis_amqp.engine import errors
 from artemis_amqp.engine.extensions import ADDRESS
 from artemis_amqp.engine.handlers import SenderLinkHandler
@@ -22,11 +20,11 @@ from artemis_amqp.engine.performatives import (
 )
 from artemis_amqp.engine.sender import SenderLink
 from artemis_amqp.messages.amendments import amended
-from artemis_amqp.messages.conversion import from_view
 from artemis_amqp.messages.delivery import AMENDED, PlainHeads, annotations_bytes, header_bytes, marked
+from artemis_amqp.messages.encoding import encoded
 from artemis_amqp.messages.format import AMQP_FORMAT
 from artemis_amqp.messages.large import OutgoingBody
-from artemis_py.core.messages.message import ROUTING_KEY, Message, validated_user
+from artemis_py.core.messages.message import ROUTING_KEY, Message
 from artemis_py.core.queues.consumer import ACCEPTED, FAILED, REJECTED, RELEASED, Consumer, Sink
 from artemis_py.core.queues.dispatcher import Dispatcher
 from artemis_py.core.queues.outcomes import CLIENT_CAUSE
@@ -43,31 +41,6 @@ _ORIGINAL_ADDRESS: Final = "_AMQ_ORIG_ADDRESS"
 
 CAUSE_CHARS: Final = 1024
 """Characters that are kept of what a client says about a message that it rejects."""
-
-
-def encoded(message: Message) -> tuple[bytes, bytes]:
-    """Return annotations and bare message in AMQP's encoding, converted once if another protocol wrote the message.
-
-    Raises ProtocolError if it cannot be converted.
-    """
-    if message.format is AMQP_FORMAT:
-        return message.annotations, message.data
-    encodings = message.encodings
-    if encodings is None:
-        encodings = message.encodings = {}
-    bare = encodings.get("AMQP")
-    if bare is None:
-        view = message.view
-        user = validated_user(message)
-        try:
-            annotations, bare = from_view(view if user is None else evolve(view, user_id=user.encode()))
-        except (TypeError, ValueError) as error:
-            raise ProtocolError(f"the message has no form in AMQP: {error}") from error
-        if not view.is_kept:
-            return annotations, bare
-        encodings["AMQP annotations"] = annotations
-        encodings["AMQP"] = bare
-    return encodings["AMQP annotations"], bare
 
 
 class Deliveries(Sink):

@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from artemis_amqp.broker.exchanges import KEYS
-from artemis_amqp.broker.producers import read_message
 from artemis_amqp.engine.codec import encode_value
 from artemis_amqp.engine.extensions import STAGE
 from artemis_amqp.engine.performatives import (
@@ -21,6 +20,7 @@ from artemis_amqp.engine.performatives import (
 )
 from artemis_amqp.engine.types import Described, Symbol, UInt, ULong
 from artemis_amqp.messages.arrival import split_sections
+from artemis_amqp.messages.incoming import read_message
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.settings.exchange_config import Unroutable
 from artemis_py.errors import MalformedFrame

@@ -6,7 +6,6 @@ from uuid import UUID
 import proton
 import pytest
 
-from artemis_amqp.broker.consumers import encoded
 from artemis_amqp.engine.codec import encode_value
 from artemis_amqp.engine.types import (
     Array,
@@ -25,6 +24,7 @@ from artemis_amqp.engine.types import (
 )
 from artemis_amqp.messages.arrival import split_sections
 from artemis_amqp.messages.delivery import annotations_bytes, header_bytes
+from artemis_amqp.messages.encoding import encoded
 from artemis_amqp.messages.format import AMQP_FORMAT
 from artemis_mqtt.broker.format import MqttFormat, converted
 from artemis_mqtt.engine.packets import PacketType

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from artemis_amqp.broker.consumers import encoded
+from artemis_amqp.messages.encoding import encoded
 from artemis_mqtt.broker.format import converted
 from artemis_openwire.engine.bodies import write_text
 from artemis_openwire.engine.commands import (

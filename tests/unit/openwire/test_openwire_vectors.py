@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import pytest
 
-from artemis_amqp.broker.consumers import encoded
 from artemis_amqp.messages.conversion import to_view
+from artemis_amqp.messages.encoding import encoded
 from artemis_mqtt.broker.format import converted
 from artemis_openwire.engine.ack_fields import AckFields
 from artemis_openwire.engine.bodies import read_body
