@@ -16,6 +16,7 @@ from artemis_py.core.queues.dispatcher import RESERVE_PARTS, TABLES_PARTS
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.queues.storage import RecordStorage
 from artemis_py.core.runtime.access import Subject
+from artemis_py.core.runtime.bridging import BridgeTerms
 from artemis_py.core.runtime.carrier import Greeting, Mesh
 from artemis_py.core.runtime.referrals import Newcomer, Referrals, Route, Router
 from artemis_py.core.runtime.timers import Timer
@@ -219,6 +220,8 @@ class OutgoingContext:
     is_encrypted: bool
     has_certificate: bool
     """Whether the other side can ask for a certificate of this broker."""
+    mechanisms: tuple[str, ...] = ()
+    """SASL mechanisms that may be used; empty: all that are safe on this connection."""
     wake: Callable[[], None]
     """Tells the transport that there is output, or a new deadline, outside of a call from the transport."""
     output_limit_bytes: int = DEFAULT_OUTPUT_LIMIT_BYTES
@@ -229,6 +232,14 @@ class PeerCarrier(Protocol):
     """A protocol manager whose protocol carries the mesh."""
 
     def dial(self, context: OutgoingContext, greeting: Greeting) -> ProtocolConnection:
+        """Return our side of a new connection."""
+
+
+@runtime_checkable
+class BridgeCarrier(Protocol):
+    """A protocol manager whose protocol carries messages to other brokers, of any make, and from them."""
+
+    def dial_bridges(self, context: OutgoingContext, terms: BridgeTerms) -> ProtocolConnection:
         """Return our side of a new connection."""
 
 

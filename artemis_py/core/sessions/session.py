@@ -69,6 +69,8 @@ class Session(Sender):
         """Whether the client says that it operates the broker: it may stay while others must leave."""
         self.is_counted: bool = False
         """Whether it is one of the connections of its user that are limited."""
+        self.is_trusted: bool = False
+        """Whether it belongs to the broker itself, which needs no permissions."""
         self.client_id: str = client_id
         self.protocol: str = protocol
         self.id: int = domain.new_id()
@@ -96,7 +98,7 @@ class Session(Sender):
 
     def may(self, permission: Permission, address: str, queue: str | None = None) -> bool:
         """Tell whether the client has a permission."""
-        return self.domain.access.allows(self.subject, permission, address, queue)
+        return self.is_trusted or self.domain.access.allows(self.subject, permission, address, queue)
 
     def may_delete(self, queue: Queue) -> bool:
         """Tell whether the client may delete this queue."""
@@ -131,7 +133,7 @@ class Session(Sender):
 
     def options_changed(self) -> None:
         """Apply other options of the broker to messages that are sent from now on."""
-        self.validated = validated_user_of(self.subject.user, self.domain.options)
+        self.validated = None if self.is_trusted else validated_user_of(self.subject.user, self.domain.options)
 
     def revoke(self, reason: str) -> None:
         """Take all rights away from a user that was removed: every later operation is denied."""

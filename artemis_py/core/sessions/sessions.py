@@ -104,6 +104,17 @@ class Sessions:
         for session in self.opened.values():
             session.options_changed()
 
+    def open_for_broker(self, name: str, peer: str, protocol: str) -> Session:
+        """Open a session for a connection that this broker made to another one.
+
+        It may do everything but touch what is internal, and it stays while clients must leave. Messages that it sends
+        have no user here.
+        """
+        session = Session(self.domain, Subject(None), name, peer, protocol, self.opened, self.endpoints)
+        session.is_operator = session.is_trusted = True
+        session.options_changed()
+        return session
+
     def queues(self) -> Iterable[Queue]:
         """Return all queues; a protocol finds there what an earlier run left to it."""
         return self.domain.queues.values()

@@ -539,3 +539,23 @@ def test_a_session_that_ended_leaves_no_garbage_to_collect() -> None:
         assert gc.collect() == 0
     finally:
         gc.enable()
+
+
+def test_a_session_of_the_broker_itself_needs_no_permission() -> None:
+    """What is internal stays out of its reach, and a drain does not count it among the clients."""
+    domain = make_domain()
+    domain.access = NoAccess()
+    session = Sessions(domain).open_for_broker("c", "peer:1", "AMQP")
+    session.create_address("a", frozenset((RoutingType.ANYCAST,)))
+
+    assert all(session.may(permission, "a") for permission in Permission)
+    assert session.is_operator
+    with pytest.raises(NotAuthorized, match="is internal"):
+        session.create_address("$.artemis.internal.x", frozenset((RoutingType.ANYCAST,)))
+
+
+class NoAccess:
+    """Nobody may do anything."""
+
+    def allows(self, subject: Subject, permission: Permission, address: str, queue: str | None = None) -> bool:
+        return False
