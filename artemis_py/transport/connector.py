@@ -4,6 +4,8 @@
                        ^ '--fails--> WAITING <---- lost, fails ----'------'
                        '--deadline-----'  '--no attempts left--> GIVEN_UP
 
+If there are several ways to reach the other broker, each attempt after a failure takes the next one.
+
 Time is that of the broker's loop, so a test moves it by hand. Chance comes from outside, so a run can be repeated.
 """
 
@@ -16,6 +18,7 @@ from math import inf
 from typing import Final
 
 from aiohappyeyeballs import AddrInfoType, start_connection
+from attrs import evolve
 
 from artemis_py.logs import LogBrake, named_logger
 from artemis_py.transport.backoff import Backoff, RetryPolicy
@@ -46,16 +49,30 @@ class ConnectorState(Enum):
 class Connector:
     """One connection of one `ConnectorConfig`, again and again."""
 
-    def __init__(self, context: ConnectorContext, policy: RetryPolicy, random: Callable[[], float]) -> None:
-        """Create an idle connector; `random` returns numbers in [0, 1). Raises ConfigError for files of TLS."""
-        self._context: Final = context
-        self._tls = client_context(context.config)
+    def __init__(
+        self,
+        context: ConnectorContext,
+        policy: RetryPolicy,
+        random: Callable[[], float],
+        alternatives: Sequence[ConnectorConfig] = (),
+    ) -> None:
+        """Create an idle connector; `random` returns numbers in [0, 1). Raises ConfigError for files of TLS.
+
+        `alternatives` are other ways to the other broker, or to others that will do as well.
+        """
+        self._context = context
+        self._contexts: Final = [context, *[evolve(context, config=each) for each in alternatives]]
+        self._way = 0
+        self._tls = {each.config: client_context(each.config) for each in self._contexts}
         self._policy: Final = policy
         self._backoff: Final = Backoff(policy, random)
         self._brake: Final = LogBrake(LOGGER)
         self._attempt: asyncio.Task[None] | None = None
         self._driver: Outgoing | None = None
         self._rest_until = -inf
+        self._explanation = ""
+        self._told_reason = ""
+        """Reason of the last attempt that failed; if the next one fails for another reason, the log has it."""
         self.state = ConnectorState.IDLE
         self.planned_at = inf
         """When the next attempt is due; written by the turn's deadlines."""
@@ -64,7 +81,7 @@ class Connector:
 
     @property
     def config(self) -> ConnectorConfig:
-        """Configuration of the connector."""
+        """Configuration of the connector: that of the way in use."""
         return self._context.config
 
     def start(self) -> None:
@@ -88,13 +105,22 @@ class Connector:
         if self._attempt is not None:
             await asyncio.wait((self._attempt,))
 
+    @property
+    def is_attempting(self) -> bool:
+        """Whether an attempt to connect has not ended, perhaps one that was cancelled."""
+        return self._attempt is not None and not self._attempt.done()
+
+    def explain(self, reason: str) -> None:
+        """Have the end of the present connection told with this reason: the protocol knows more than the socket."""
+        self._explanation = reason
+
     def rest(self, seconds: float) -> None:
         """Have the next attempt made no sooner than in so many seconds: the other side refused us for good reasons."""
         self._rest_until = asyncio.get_running_loop().time() + seconds
 
     def renew_certificates(self) -> None:
         """Read the files of TLS again, for attempts from now on. Raises ConfigError; the old ones stay in use then."""
-        self._tls = client_context(self._context.config)
+        self._tls = {each.config: client_context(each.config) for each in self._contexts}
 
     def handle_deadline(self, now: float) -> None:
         """Dial: the delay is over."""
@@ -131,7 +157,7 @@ class Connector:
                 )
                 set_buffers(sock, config.tcp_send_buffer_size, config.tcp_receive_buffer_size)
                 await loop.create_connection(
-                    lambda: driver, sock=sock, ssl=self._tls, server_hostname=self._server_hostname()
+                    lambda: driver, sock=sock, ssl=self._tls[config], server_hostname=self._server_hostname()
                 )
         except TimeoutError:
             self._failed(f"no answer within {config.connect_timeout_ms} ms")
@@ -166,11 +192,12 @@ class Connector:
         """Note that both sides are logged in (called by the driver)."""
         self.state = ConnectorState.OPEN
         self._backoff.succeeded()
-        self.last_failure = ""
+        self.last_failure = self._told_reason = ""
         LOGGER.info("connected to another broker: connector=%s address=%s", self.config.name, self.config.endpoint)
 
     def _ended(self, reason: str) -> None:
         """Plan the next attempt: the connection is over (called by the driver)."""
+        reason, self._explanation = self._explanation or reason, ""
         if self.state is ConnectorState.IDLE:
             return
         is_told = self.state is ConnectorState.OPEN
@@ -191,15 +218,18 @@ class Connector:
             return
         delay = self._backoff.failed()
         name, address = self.config.name, self.config.endpoint
+        self._way = (self._way + 1) % len(self._contexts)
+        self._context = self._contexts[self._way]
         if delay is None:
             self.state = ConnectorState.GIVEN_UP
             template = "another broker is not dialled any more: connector=%s address=%s attempts=%d reason=%s"
             LOGGER.error(template, name, address, self._backoff.failures, reason)
             return
-        if self._backoff.failures == 1 and not is_told:
-            # The attempts that follow say the same; `last_failure` has the newest reason.
+        if (self._backoff.failures == 1 and not is_told) or self._told_reason not in ("", reason):
+            # The attempts that follow mostly say the same; `last_failure` has the newest reason.
             template = "another broker cannot be reached: connector=%s address=%s reason=%s"
             self._brake.warning(name, template, name, address, reason)
+        self._told_reason = "" if is_told else reason
         self.state = ConnectorState.WAITING
         now = asyncio.get_running_loop().time()
         self._context.turn.plan_deadline(self, max(now + delay, self._rest_until))

@@ -71,6 +71,7 @@ class Site:
         policy: RetryPolicy = QUICK,
         login: PeerLogin = PeerLogin(user="mesh", password="secret"),  # noqa: B008
         login_timeout_s: float = 5.0,
+        alternatives: tuple[ConnectorConfig, ...] = (),
         **options: Any,
     ) -> Connector:
         """A connector to a port, which begins to dial."""
@@ -91,7 +92,7 @@ class Site:
             connections=self.here.connections,
             events=self.here.domain.events,
         )
-        connector = Connector(context, policy, lambda: 0.5)
+        connector = Connector(context, policy, lambda: 0.5, alternatives)
         self.connectors.append(connector)
         connector.start()
         return connector
@@ -325,6 +326,38 @@ async def test_a_broker_that_cannot_prove_itself_is_not_told_anything(
 
         assert reason in connector.last_failure
         assert site.entrance.subjects == []
+
+
+async def test_each_attempt_after_a_failure_takes_the_next_way(caplog: pytest.LogCaptureFixture) -> None:
+    """Over and over, until one of them leads to a broker; then that one stays."""
+    async with brokers() as site:
+        ways = [ConnectorConfig(name="other", host=host, port=1) for host in ("no-such-host.invalid", "127.0.0.1")]
+        last = ConnectorConfig(name="other", host="127.0.0.1", port=site.port)
+        connector = site.connector(1, alternatives=(*ways, last))
+        await until(lambda: connector.state is ConnectorState.OPEN)
+
+        assert connector.config is last
+        assert connector.last_failure == ""
+    reasons = [each.partition("reason=")[2] for each in caplog.messages if "cannot be reached" in each]
+    # The second one failed for another reason than the first, which the log tells; the third for the same as the first.
+    assert len(reasons) == 3
+    assert reasons[0] == reasons[2] != reasons[1]
+
+
+async def test_a_protocol_says_why_a_connection_ended(caplog: pytest.LogCaptureFixture) -> None:
+    """The socket only knows that it was closed; what was said counts for one connection only."""
+    async with brokers() as site:
+        connector = site.connector(await site.relayed())
+        await until(lambda: connector.state is ConnectorState.OPEN)
+        connector.explain("the login failed")
+        site.relay.cut()
+        await until(lambda: connector.state is not ConnectorState.OPEN)
+        assert connector.last_failure == "the login failed"
+        await until(lambda: connector.state is ConnectorState.OPEN)
+        site.relay.cut()
+        await until(lambda: connector.state is not ConnectorState.OPEN)
+
+        assert connector.last_failure not in ("", "the login failed")
 
 
 async def test_a_name_that_need_not_fit_is_not_checked() -> None:
