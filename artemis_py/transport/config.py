@@ -213,6 +213,13 @@ class ConnectorConfig:
         name="connect-timeout-millis",
         minimum=1,
     )
+    sasl_mechanisms: tuple[str, ...] = option(
+        Kind.NAMES,
+        (),
+        "SASL mechanisms to log in with: EXTERNAL, SCRAM-SHA-256, PLAIN, ANONYMOUS. Unset: the strongest that the "
+        "other broker offers, but PLAIN only with TLS or on this machine. In Artemis for acceptors only.",
+        name="saslMechanisms",
+    )
     tls: ConnectorTls | None = None
     """TLS of the connections; None: they are not encrypted."""
     file: str = field(default="", eq=False)

@@ -121,6 +121,7 @@ class Outgoing(Driver):
             is_loopback=is_loopback(transport),
             is_encrypted=transport.get_extra_info("ssl_object") is not None,
             has_certificate=tls is not None and tls.key_store_path is not None,
+            mechanisms=context.config.sasl_mechanisms,
             wake=self.wake,
             output_limit_bytes=acceptor.output_limit_bytes,
         )

@@ -41,6 +41,7 @@ class DialledPeer(PeerEnd):
             greeting.login.password,
             has_certificate=context.has_certificate,
             may_send_password=context.is_encrypted or context.is_loopback,
+            allowed=context.mechanisms,
         )
         self.engine.login.start_with(login, context.host)
 

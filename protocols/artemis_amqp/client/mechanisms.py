@@ -1,7 +1,7 @@
-"""SASL mechanisms, client side: EXTERNAL, SCRAM-SHA-256 and PLAIN (RFC 4422, RFC 5802, RFC 4616).
+"""SASL mechanisms, client side: EXTERNAL, SCRAM-SHA-256, PLAIN and ANONYMOUS (RFC 4422, 5802, 4616, 4505).
 
 A login takes the strongest mechanism that the server offers and that its credentials allow. A password is sent as it is
-only where nobody can listen.
+only where nobody can listen, unless PLAIN is allowed by name.
 """
 
 import base64
@@ -18,6 +18,7 @@ from artemis_amqp.engine.types import Symbol
 EXTERNAL: Final = "EXTERNAL"
 SCRAM: Final = "SCRAM-SHA-256"
 PLAIN: Final = "PLAIN"
+ANONYMOUS: Final = "ANONYMOUS"
 
 MOST_ITERATIONS: Final = 1_000_000
 """Rounds of PBKDF2 that a server may ask for, about 0.3 s: they run on the loop, and more would stop it."""
@@ -40,27 +41,39 @@ class StrongestLogin(ClientLogin):
         has_certificate: bool,
         may_send_password: bool,
         nonce: Callable[[], str] = make_nonce,
+        allowed: tuple[str, ...] = (),
+        may_be_anonymous: bool = False,
     ) -> None:
-        """Create it; `may_send_password`: the connection is encrypted, or does not leave this machine."""
+        """Create it; `may_send_password`: the connection is encrypted, or does not leave this machine.
+
+        Mechanisms that are not `allowed` are not used; none: all are. `may_be_anonymous`: without a user the login is
+        an anonymous one.
+        """
         self._user: Final = user
         self._password: Final = password
         self._has_certificate: Final = has_certificate
         self._may_send_password: Final = may_send_password
         self._nonce: Final = nonce
+        self._allowed: Final = allowed
+        self._may_be_anonymous: Final = may_be_anonymous
         self._scram: ScramClient | None = None
         self.mechanism = ""
         """Mechanism that was chosen; empty before."""
 
     def begin(self, offered: tuple[Symbol, ...]) -> tuple[str, bytes | None] | None:
-        """Choose EXTERNAL, else SCRAM-SHA-256, else PLAIN."""
+        """Choose EXTERNAL, else SCRAM-SHA-256, else PLAIN, else ANONYMOUS."""
         response: bytes
-        if self._has_certificate and EXTERNAL in offered:
+        usable = [each for each in offered if not self._allowed or each in self._allowed]
+        may_send_password = self._may_send_password or PLAIN in self._allowed
+        if self._has_certificate and EXTERNAL in usable:
             self.mechanism, response = EXTERNAL, b""
-        elif self._user is not None and self._password is not None and SCRAM in offered:
+        elif self._user is not None and self._password is not None and SCRAM in usable:
             self._scram = ScramClient(self._user, self._password, self._nonce())
             self.mechanism, response = SCRAM, self._scram.first()
-        elif self._user is not None and self._password is not None and PLAIN in offered and self._may_send_password:
+        elif self._user is not None and self._password is not None and PLAIN in usable and may_send_password:
             self.mechanism, response = PLAIN, f"\0{self._user}\0{self._password}".encode()
+        elif self._user is None and self._may_be_anonymous and ANONYMOUS in usable:
+            self.mechanism, response = ANONYMOUS, b""
         else:
             return None
         return self.mechanism, response

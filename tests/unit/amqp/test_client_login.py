@@ -41,6 +41,10 @@ def offer(*names: str) -> tuple[Symbol, ...]:
         ({"may_send_password": False}, ("PLAIN", "SCRAM-SHA-256"), ("SCRAM-SHA-256", FIRST)),
         ({"password": None}, ("PLAIN", "SCRAM-SHA-256"), None),
         ({"user": None, "password": None}, ("ANONYMOUS",), None),
+        ({"user": None, "password": None, "may_be_anonymous": True}, ("PLAIN", "ANONYMOUS"), ("ANONYMOUS", b"")),
+        ({"may_be_anonymous": True, "may_send_password": False}, ("PLAIN", "ANONYMOUS"), None),
+        ({"allowed": ("PLAIN",), "may_send_password": False}, ("SCRAM-SHA-256", "PLAIN"), ("PLAIN", b"\0user\0pencil")),
+        ({"allowed": ("EXTERNAL",)}, ("SCRAM-SHA-256", "PLAIN"), None),
         ({}, (), None),
     ],
 )
