@@ -5,6 +5,7 @@ from typing import Final
 
 from attrs import Factory, field, frozen
 
+from artemis_amqp.bridge.connection import BrokerEnd
 from artemis_amqp.broker.handler import AmqpHandler
 from artemis_amqp.broker.lifetimes import Lifetimes
 from artemis_amqp.broker.producers import NEVER_LARGE
@@ -16,6 +17,7 @@ from artemis_amqp.engine.states import SASL_HEADER
 from artemis_amqp.messages.format import AMQP_FORMAT
 from artemis_py.core.messages.large_body import DEFAULT_MIN_LARGE_BYTES
 from artemis_py.core.messages.message import MessageFormat
+from artemis_py.core.runtime.bridging import BridgeTerms
 from artemis_py.core.runtime.carrier import Greeting
 from artemis_py.core.settings.declaration import Kind, Option, option, options_of
 from artemis_py.logs import LogBrake, named_logger
@@ -168,6 +170,10 @@ class AmqpProtocolManager:
     def dial(self, context: OutgoingContext, greeting: Greeting) -> DialledPeer:
         """Return our side of a connection to another broker of a mesh."""
         return DialledPeer(context, greeting, greeting.client_id or self.host.options.name, self.host.meter)
+
+    def dial_bridges(self, context: OutgoingContext, terms: BridgeTerms) -> BrokerEnd:
+        """Return our side of a connection to another broker, of any make."""
+        return BrokerEnd(context, terms, self.host)
 
     def remember(self, handler: AmqpHandler) -> None:
         """Register a connection that is open."""

@@ -184,6 +184,20 @@ def _write_annotations(annotations_raw: bytes, sequence: int, extra: dict[str, o
     return bytes(out)
 
 
+def forwarded_annotations(annotations_raw: bytes, extra: dict[str, object] | None) -> bytes:
+    """Return the message annotations section of a message that this broker sends to another one; empty if it has none.
+
+    As `annotations_bytes`, without a sequence number: the other broker gives it one of its own.
+    """
+    added = _extra_annotations(extra) if extra else {}
+    raw = merge_annotations(annotations_raw, added) if added else annotations_raw
+    if not raw:
+        return b""
+    out = bytearray(_ANNOTATIONS_DESCRIPTOR)
+    write_compound(out, 0xC1, count_of(raw), bytearray(raw[4:]))
+    return bytes(out)
+
+
 def _extra_annotations(extra: dict[str, object]) -> dict[str, object]:
     result: dict[str, object] = {}
     for name, value in extra.items():
@@ -210,8 +224,13 @@ def merge_annotations(annotations_raw: bytes, added: dict[str, object]) -> bytes
 
 
 def marked(bare: bytes, name: str) -> tuple[bytes, bytes]:
-    """Return a bare message with the application property `name`, true, in two parts: the sections in front of the
-    body, written for this delivery, and the rest as it came. Raises MalformedValue.
+    """Return a bare message with the application property `name`, true; see `with_property`. Raises MalformedValue."""
+    return with_property(bare, name, True)
+
+
+def with_property(bare: bytes, name: str, value: object) -> tuple[bytes, bytes]:
+    """Return a bare message with an application property in two parts: the sections in front of the body, written for
+    this delivery, and the rest as it came. Raises MalformedValue.
     """
     end = len(bare)
     offset = 0
@@ -228,12 +247,12 @@ def marked(bare: bytes, name: str) -> tuple[bytes, bytes]:
         else:
             items, body, stop = items_at(0xC1, bare, body, end)
             # In the form of kept annotations.
-            kept = _without(_U32.pack(items) + bare[body:stop], {name: True})
+            kept = _without(_U32.pack(items) + bare[body:stop], {name: value})
             count = count_of(kept)
             content += kept[4:]
         offset = stop
     write_value(content, name)
-    content += b"\x41"
+    write_value(content, value)
     front += b"\x00\x53\x74"
     write_compound(front, 0xC1, count + 2, content)
     return bytes(front), bare[offset:]
