@@ -4,10 +4,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from attrs import Factory, frozen
+from attrs import Factory, field, frozen
 
 from artemis_py.core.runtime.access import Permission
 from artemis_py.core.settings.address_settings import AddressSettings
+from artemis_py.core.settings.broker_connection_config import BrokerConnectionConfig
 from artemis_py.core.settings.broker_settings import DEFAULT_BROKER_SETTINGS, BrokerSettings
 from artemis_py.core.settings.cluster_config import ClusterConfig, ClusterLogin, DiscoveryConfig
 from artemis_py.core.settings.declaration import Kind, option, options_of
@@ -214,6 +215,8 @@ class BrokerConfig:
     connectors: tuple[ConnectorConfig, ...] = ()
     clusters: tuple[ClusterConfig, ...] = ()
     """The mesh that this broker belongs to, if any."""
+    broker_connections: "tuple[BrokerConnectionSection, ...]" = ()
+    """Connections to brokers that are no members of the mesh."""
     discovery_groups: tuple[DiscoveryConfig, ...] = ()
     routers: tuple[RouterConfig, ...] = ()
     """Routers that acceptors may name, to send clients to other brokers."""
@@ -248,6 +251,23 @@ class VirtualHostSection:
     file: str = ""
     line: int = 0
     """Line of `file` that declares the host."""
+
+
+@frozen(kw_only=True)
+class BrokerConnectionSection:
+    """One connection to another broker: an `<amqp-connection>`, or a `<bridge>`."""
+
+    options: BrokerConnectionConfig
+    ways: tuple[ConnectorConfig, ...]
+    """Where the other broker is; all but the first are alternatives."""
+    file: str = field(default="", eq=False)
+    line: int = field(default=0, eq=False)
+    """Line of `file` that declares it."""
+
+    @property
+    def uri(self) -> str:
+        """Where the other broker is, without parameters."""
+        return "#".join(each.url for each in self.ways)
 
 
 MAIN_OPTIONS: Final = options_of(BrokerConfig)

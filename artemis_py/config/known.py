@@ -103,6 +103,23 @@ DIVERT_ELEMENTS: Final = _names(
     """
 )
 
+AMQP_CONNECTION_NAMES: Final = _names(
+    """
+    address-match auto-start bridge federation mirror name password peer queue-name receiver reconnect-attempts
+    retry-interval sender uri user
+    """
+)
+
+BRIDGE_ELEMENTS: Final = _names(
+    """
+    call-timeout check-period client-id concurrency confirmation-window-size connection-ttl discovery-group-ref filter
+    forwarding-address ha initial-connect-attempts max-retry-interval min-large-message-size password
+    pending-ack-timeout producer-window-size queue-name reconnect-attempts reconnect-attempts-same-node
+    retry-interval retry-interval-multiplier routing-type static-connectors transformer transformer-class-name
+    use-duplicate-detection user
+    """
+)
+
 QUEUE_ATTRIBUTES: Final = _names(
     """
     consumers-before-dispatch delay-before-dispatch enabled exclusive group-buckets group-first-key
@@ -116,7 +133,8 @@ RESOURCE_LIMIT_ELEMENTS: Final = _names("max-connections max-queues max-sessions
 OWN_NAMES: Final = _names(
     """
     client-connectors consumer-priority-adjustment default-ring-eviction dns interest-detail local-connector
-    ring-eviction standing-grant write-ahead-log write-ahead-log-max-age write-ahead-log-max-size zeroconf
+    remote-address ring-eviction standing-grant write-ahead-log write-ahead-log-max-age write-ahead-log-max-size
+    zeroconf
     """
 )
 """Elements and attributes that Artemis does not have: it refuses a file with one of them."""

@@ -9,6 +9,7 @@ from typing import Any, Final, TypeVar
 from attrs import evolve
 
 from artemis_py.config.acceptor_url import read_acceptor
+from artemis_py.config.bridges import read_bridges
 from artemis_py.config.broker_config import (
     LOGIN_OPTIONS,
     MAIN_OPTIONS,
@@ -17,6 +18,7 @@ from artemis_py.config.broker_config import (
     LoginConfig,
     VirtualHostSection,
 )
+from artemis_py.config.broker_connections import read_broker_connections
 from artemis_py.config.diverts import read_diverts
 from artemis_py.config.document import OWN_NAMESPACE, SIZE_LIMIT_BYTES, in_core, read_document
 from artemis_py.config.elements import Elements
@@ -152,10 +154,15 @@ class _Reader:
         acceptors = tuple(self._acceptors())
         self._check_any_acceptor(acceptors)
         mesh = read_mesh(self._core, self._elements, self._folder, acceptors)
+        connections = read_broker_connections(
+            self._core, self._elements, self._folder, contents["addresses"], settings.wildcards
+        )
+        bridges = read_bridges(self._core, self._elements, mesh.connectors, connections)
         config = BrokerConfig(
             acceptors=acceptors,
             connectors=tuple(mesh.connectors.values()),
             clusters=mesh.clusters,
+            broker_connections=(*connections, *bridges),
             discovery_groups=mesh.groups,
             routers=read_routers(self._core, self._elements, mesh),
             cluster_login=mesh.login,

@@ -85,7 +85,7 @@ _COMPACT: Final = _none(
 _ALL_IN_ONE: Final = _none("everything that is stored is in journal-directory")
 _SYNCED: Final = _none("every commit is synced to the disk")
 _COUNTED: Final = _none("queues always count their messages, without a history")
-_NO_COPIES: Final = "messages would not get to the other broker; remove it, and let a client forward them"
+_WRITE_SENDER: Final = "write a <sender> or <receiver> of each address instead (docs/broker-connections.md)"
 _FOREIGN_CODE: Final = "classes of Java are not loaded, and what this one decides would not be decided; remove it"
 
 CORE: Final[Mapping[str, Verdict]] = {
@@ -141,8 +141,6 @@ CORE: Final[Mapping[str, Verdict]] = {
         "network-check-ping6-command network-check-timeout",
         _left_out("the broker keeps running when the network is gone"),
     ),
-    "bridges": _refused(_NO_COPIES),
-    "broker-connections": _refused(_NO_COPIES),
     "federations": _refused("messages of the other brokers would not arrive here; remove it, and let a client forward"),
     "ha-policy": _refused(
         "no other broker takes over, and this one would not wait for another; remove it if it is to run alone",
@@ -229,7 +227,34 @@ DISCOVERY_GROUP: Final[Mapping[str, Verdict]] = {
     "initial-wait-timeout": _none("the broker starts at once, and connects to what it finds"),
 }
 
+AMQP_CONNECTION: Final[Mapping[str, Verdict]] = {
+    "bridge": _refused(f"policies are not read; {_WRITE_SENDER}"),
+    "federation": _refused(f"messages would not follow the consumers of the other broker; {_WRITE_SENDER}"),
+    "mirror": _refused("the other broker would not get a copy of everything; remove it if it is to run without one"),
+    "peer": _refused("it is for routers, to which a <sender> and a <receiver> of different addresses do the same"),
+}
+
+BRIDGE: Final[Mapping[str, Verdict]] = {
+    "call-timeout": _none("a connection that is not open within 30 seconds is tried again"),
+    "check-period": _none("the idle time-out of AMQP finds out that the other broker is gone"),
+    "client-id": _left_out("the other broker shows the names of this broker and of the bridge"),
+    "confirmation-window-size": _none("a thousand messages may wait for answers"),
+    "connection-ttl": _none("silence of 60 seconds ends a connection"),
+    "discovery-group-ref": _refused("the other broker of a bridge is not looked for; name it in <static-connectors>"),
+    "ha": _none("each attempt to connect takes the next one of <static-connectors>"),
+    "min-large-message-size": _none("large messages are streamed, whatever their size"),
+    "pending-ack-timeout": _none("a message waits for its answer as long as the connection lives"),
+    "producer-window-size": _none("the other broker gives credit"),
+    "reconnect-attempts-same-node": _none("each attempt to connect takes the next one of <static-connectors>"),
+    **_each(
+        "transformer transformer-class-name",
+        _refused("messages would not be changed; let a divert with a transformer feed the queue of the bridge"),
+    ),
+}
+
 ELEMENTS: Final[Mapping[str, Mapping[str, Verdict]]] = {
+    "amqp-connection": AMQP_CONNECTION,
+    "bridge": BRIDGE,
     "core": CORE,
     "address-setting": ADDRESS_SETTING,
     "cluster-connection": CLUSTER_CONNECTION,

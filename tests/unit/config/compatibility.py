@@ -11,6 +11,8 @@ from artemis_py.config.broker_config import WILDCARD_OPTIONS
 from artemis_py.config.known import (
     ACCEPTOR_PARAMETERS,
     ADDRESS_SETTINGS,
+    AMQP_CONNECTION_NAMES,
+    BRIDGE_ELEMENTS,
     CLUSTER_ELEMENTS,
     CORE_ELEMENTS,
     DISCOVERY_ELEMENTS,
@@ -22,6 +24,8 @@ from artemis_py.config.known import (
 )
 from artemis_py.config.verdicts import (
     ADDRESS_SETTING,
+    AMQP_CONNECTION,
+    BRIDGE,
     CLUSTER_CONNECTION,
     CONNECTION_ROUTER,
     CONNECTOR_PARAMETERS,
@@ -108,6 +112,8 @@ COMPATIBILITY: Final = {
     "queue": names({*QUEUE_ATTRIBUTES, *QUEUE_ELEMENTS} & {*content(QUEUE).attributes, *content(QUEUE).children}, {}),
     "divert": names(DIVERT_ELEMENTS, {}),
     "cluster-connection": names(CLUSTER_ELEMENTS, CLUSTER_CONNECTION),
+    "amqp-connection": names(AMQP_CONNECTION_NAMES, AMQP_CONNECTION),
+    "bridge": names(BRIDGE_ELEMENTS, BRIDGE),
     "discovery-group": names(DISCOVERY_ELEMENTS, DISCOVERY_GROUP),
     "connection-router": names(ROUTER_ELEMENTS, CONNECTION_ROUTER),
     "router-pool": names(ROUTER_POOL_ELEMENTS, ROUTER_POOL),

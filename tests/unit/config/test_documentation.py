@@ -1,7 +1,7 @@
 """The manual has every option, with the default and explanation that the code has.
 
-Run this module (`python -m`) to write the tables of docs/artemis-compatibility.md, docs/configuration.md and
-docs/management.md again.
+Run this module (`python -m`) to write the tables of docs/artemis-compatibility.md, docs/broker-connections.md,
+docs/configuration.md and docs/management.md again.
 """
 
 import re
@@ -19,6 +19,8 @@ from artemis_openwire.broker.parameters import PARAMETERS as OPENWIRE_PARAMETERS
 from artemis_py.config.broker_config import LOGIN_OPTIONS, MAIN_OPTIONS, WILDCARD_OPTIONS
 from artemis_py.config.exchanges import ARGUMENT_OPTIONS, BINDING_OPTIONS, EXCHANGE_OPTIONS
 from artemis_py.core.settings.address_settings import ADDRESS_SETTINGS
+from artemis_py.core.settings.bridge_config import BRIDGE_ELEMENTS
+from artemis_py.core.settings.broker_connection_config import BRIDGE_OPTIONS, BROKER_CONNECTION_OPTIONS
 from artemis_py.core.settings.broker_settings import BROKER_OPTIONS
 from artemis_py.core.settings.cluster_config import CLUSTER_OPTIONS, DISCOVERY_OPTIONS, LOGIN_ELEMENTS
 from artemis_py.core.settings.declaration import FIRST_RELEASE, Kind, Option
@@ -129,8 +131,14 @@ CONFIGURATION: Final = {
     "router-pool": of_options(*POOL_OPTIONS),
     "router-cache": of_options(*CACHE_OPTIONS),
 }
+BROKER_CONNECTIONS: Final = {
+    "amqp-connection": of_options(*BROKER_CONNECTION_OPTIONS),
+    "sender": of_options(*BRIDGE_OPTIONS),
+    "bridge": of_options(*BRIDGE_ELEMENTS),
+}
 PAGES: Final = {
     "artemis-compatibility.md": COMPATIBILITY,
+    "broker-connections.md": BROKER_CONNECTIONS,
     "configuration.md": CONFIGURATION,
     "management.md": {"queue": of_management()},
 }

@@ -284,7 +284,7 @@ def test_all_mistakes_are_told_at_once_by_line() -> None:
         <nonsense/>
       </address-setting>
     </address-settings>
-    <bridges><bridge/></bridges>
+    <ha-policy><replication/></ha-policy>
     <global-max-size>y</global-max-size>"""
 
     assert mistakes(core, ARTEMIS_PY_CORE_NAM="n") == [
@@ -296,7 +296,7 @@ def test_all_mistakes_are_told_at_once_by_line() -> None:
         ),
         'broker.xml:10: max-size-bytes: "x" is not a size; write bytes, or a number with K, M or G such as 10M',
         "broker.xml:11: nonsense: is not an element of address-setting; docs/configuration.md lists the legal ones",
-        f"broker.xml:14: bridges: is not supported by artemis_py: {CORE['bridges'].reason}",
+        f"broker.xml:14: ha-policy: is not supported by artemis_py: {CORE['ha-policy'].reason}",
         'broker.xml:15: global-max-size: "y" is not a size; write bytes, or a number with K, M or G such as 10M',
         (
             "environment:0: ARTEMIS_PY_CORE_NAM: replaces nothing in this configuration; "

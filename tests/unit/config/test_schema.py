@@ -19,6 +19,12 @@ from artemis_py.config.reader import shipped_folder
 from artemis_py.config.report import Report
 from artemis_py.config.schema import SCHEMA_FILES, Schema
 from artemis_py.core.settings.address_settings import ADDRESS_SETTINGS
+from artemis_py.core.settings.bridge_config import BRIDGE_ELEMENTS
+from artemis_py.core.settings.broker_connection_config import (
+    BRIDGE_OPTIONS,
+    BROKER_CONNECTION_OPTIONS,
+    RECEIVER_OPTIONS,
+)
 from artemis_py.core.settings.broker_settings import BROKER_OPTIONS
 from artemis_py.core.settings.cluster_config import CLUSTER_OPTIONS, DISCOVERY_OPTIONS, LOGIN_ELEMENTS
 from artemis_py.core.settings.declaration import Kind, Option
@@ -78,13 +84,20 @@ def attributes(options: Sequence[Option]) -> str:
 
 ENUMS: Final = {
     each.kind: each
-    for each in (*ADDRESS_SETTINGS, *QUEUE_OPTIONS, *DIVERT_OPTIONS, *CLUSTER_OPTIONS, *ROUTER_OPTIONS)
+    for each in (
+        *(*ADDRESS_SETTINGS, *QUEUE_OPTIONS, *DIVERT_OPTIONS, *CLUSTER_OPTIONS, *ROUTER_OPTIONS),
+        *BRIDGE_ELEMENTS,
+    )
     if not isinstance(each.kind, Kind)
 }
 EXPECTED: Final = {
     "options of the broker": elements((*MAIN_OPTIONS, *BROKER_OPTIONS), indent=8),
     "login to other brokers": elements(LOGIN_ELEMENTS, indent=8),
     "elements of a cluster connection": elements(CLUSTER_OPTIONS),
+    "attributes of a broker connection": attributes(BROKER_CONNECTION_OPTIONS),
+    "attributes of a sender": attributes(BRIDGE_OPTIONS),
+    "attributes of a receiver": attributes(RECEIVER_OPTIONS),
+    "elements of a bridge": elements(BRIDGE_ELEMENTS),
     "elements of a discovery group": elements(DISCOVERY_OPTIONS),
     "elements of a connection router": elements(ROUTER_OPTIONS),
     "elements of a router cache": elements(CACHE_OPTIONS),
@@ -111,6 +124,8 @@ CONTAINERS = {
     "acceptors",
     "address-settings",
     "addresses",
+    "bridges",
+    "broker-connections",
     "cluster-connections",
     "connection-routers",
     "connectors",
@@ -150,6 +165,8 @@ def names(options: tuple[Option, ...]) -> set[str]:
     [
         ("core", names(MAIN_OPTIONS) | names(BROKER_OPTIONS) | names(LOGIN_ELEMENTS) | CONTAINERS),
         ("core/cluster-connections/cluster-connection", names(CLUSTER_OPTIONS) | CLUSTER_PARTS),
+        ("core/broker-connections/amqp-connection", {"receiver", "sender"}),
+        ("core/bridges/bridge", names(BRIDGE_ELEMENTS) | {"filter", "static-connectors"}),
         (ROUTER, names(ROUTER_OPTIONS) | {"cache", "policy", "pool"}),
         (f"{ROUTER}/cache", names(CACHE_OPTIONS)),
         (f"{ROUTER}/pool", names(POOL_OPTIONS) | SOURCES),
@@ -186,6 +203,8 @@ def test_a_queue_may_hold_what_is_read_from_it() -> None:
         ("exchanges/exchange", EXCHANGE_OPTIONS),
         ("exchanges/exchange/binding", BINDING_OPTIONS),
         ("exchanges/exchange/binding/argument", ARGUMENT_OPTIONS),
+        ("core/broker-connections/amqp-connection/sender", BRIDGE_OPTIONS),
+        ("core/broker-connections/amqp-connection/receiver", RECEIVER_OPTIONS),
     ],
 )
 def test_attributes_of_exchanges_are_those_that_are_read(element: str, options: tuple[Option, ...]) -> None:
@@ -202,6 +221,9 @@ def test_attributes_of_exchanges_are_those_that_are_read(element: str, options: 
         (set(content("core/diverts/divert").children), known.DIVERT_ELEMENTS),
         (set(content("core/cluster-connections/cluster-connection").children), known.CLUSTER_ELEMENTS),
         (set(content("core/discovery-groups/discovery-group").children), known.DISCOVERY_ELEMENTS),
+        (set(content("core/broker-connections/amqp-connection").attributes), known.AMQP_CONNECTION_NAMES),
+        (set(content("core/broker-connections/amqp-connection").children), known.AMQP_CONNECTION_NAMES),
+        (set(content("core/bridges/bridge").children), known.BRIDGE_ELEMENTS),
         (set(content(ROUTER).children), known.ROUTER_ELEMENTS),
         (set(content(f"{ROUTER}/pool").children), known.ROUTER_POOL_ELEMENTS),
         (set(content("core/resource-limit-settings/resource-limit-setting").children), known.RESOURCE_LIMIT_ELEMENTS),

@@ -99,6 +99,15 @@ def test_an_element_has_its_class(parent: str, name: str) -> None:
         "security-settings": "<security-settings>{}</security-settings>",
         "cluster-connections": "<cluster-connections>{}</cluster-connections>",
         "cluster-connection": MESH,
+        "amqp-connection": (
+            '<broker-connections><amqp-connection name="c" uri="tcp://h:1">{}<sender queue-name="q"/></amqp-connection>'
+            "</broker-connections>"
+        ),
+        "bridge": (
+            '<connectors><connector name="c">tcp://h:1</connector></connectors><bridges><bridge name="b">{}'
+            "<queue-name>q</queue-name><static-connectors><connector-ref>c</connector-ref></static-connectors>"
+            "</bridge></bridges>"
+        ),
         "discovery-group": (
             '<discovery-groups><discovery-group name="g">{}<dns>x</dns></discovery-group></discovery-groups>'
         ),
@@ -127,7 +136,7 @@ def test_an_element_has_its_class(parent: str, name: str) -> None:
 @pytest.mark.parametrize(
     "core",
     [
-        "<bridges/>",
+        "<federations/>",
         "<ha-policy><primary-only/></ha-policy>",
         "<store><file-store/></store>",
         "<persist-delivery-count-before-delivery>false</persist-delivery-count-before-delivery>",
@@ -146,7 +155,7 @@ def test_what_is_refused_is_accepted_if_it_asks_for_nothing(core: str) -> None:
 @pytest.mark.parametrize(
     "core",
     [
-        "<bridges><bridge name='b'/></bridges>",
+        "<federations><federation name='b'/></federations>",
         "<ha-policy><primary-only><scale-down/></primary-only></ha-policy>",
         "<store><database-store/></store>",
         "<persist-delivery-count-before-delivery>true</persist-delivery-count-before-delivery>",
