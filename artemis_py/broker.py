@@ -31,6 +31,7 @@ from artemis_py.core.services.services import Services
 from artemis_py.core.sessions.sessions import Sessions
 from artemis_py.core.settings.exchange_config import NO_EXCHANGES
 from artemis_py.deployment.apply import Deployment
+from artemis_py.deployment.broker_connections import BrokerConnections, Surroundings
 from artemis_py.deployment.lifecycle import Lifecycle, Part, State
 from artemis_py.deployment.logins import AuthenticatorOf, Logins, make_logins, open_to_all
 from artemis_py.deployment.meshes import BrokerMesh, mesh_of
@@ -127,12 +128,17 @@ class Broker:
         """The mesh that this broker belongs to; None if it belongs to none, or has not been started."""
         self.clients: ClientReferrals | None = None
         """What clients are told of the other brokers of the mesh, and how they are sent to them."""
+        self.broker_connections: BrokerConnections | None = None
+        """The connections to brokers that are no members of the mesh; None before the start."""
         self.web: BrokerWeb | None = None
         """What answers HTTP; None without `<web>`, or before the start."""
         self._hurry: Final = asyncio.Event()
         self._farewell = "the broker stops", GOODBYE_S
         # Recovery needs the settings, so they are applied first; what is declared is applied after recovery.
-        self._apply(plan(EMPTY, evolve(config, addresses=(), diverts=(), exchanges=NO_EXCHANGES, virtual_hosts=())))
+        later = evolve(
+            config, addresses=(), broker_connections=(), diverts=(), exchanges=NO_EXCHANGES, virtual_hosts=()
+        )
+        self._apply(plan(EMPTY, later))
         self.deployment.hosts = self.virtual_hosts
 
     # -- life ------------------------------------------------------------------------------------------------
@@ -177,8 +183,8 @@ class Broker:
         problems = self.change(wanted)
         if self._logins is not None:
             self._logins.watch.look_now()
-        certified: list[Acceptor | BrokerMesh | BrokerWeb] = [*self._acceptors]
-        certified += [part for part in (self.mesh, self.web) if part is not None]
+        certified: list[Acceptor | BrokerConnections | BrokerMesh | BrokerWeb] = [*self._acceptors]
+        certified += [part for part in (self.mesh, self.broker_connections, self.web) if part is not None]
         for part in certified:
             try:
                 part.renew_certificates()
@@ -277,6 +283,8 @@ class Broker:
                 Part("mesh", State.ACTIVE, self.mesh.start, self.mesh.stop),
                 Part("clients of the mesh", State.ACTIVE, self.clients.start, self.clients.stop),
             ]
+        surroundings = Surroundings(domain=domain, managers=managers, turn=turn, connections=self.connections)
+        bridges = self.broker_connections = self.deployment.connections = BrokerConnections(surroundings)
         lines = Repeated(loop, turn.enter, count_left_out)
         self.life.add(
             Part("scratch", State.STANDBY, stop=self._scratch.close),
@@ -297,6 +305,7 @@ class Broker:
             Part("clients", State.ACTIVE, turn.plan, self._say_goodbye),
             *[Part(each.config.name, State.ACTIVE, each.start, each.stop) for each in self._acceptors],
             *mesh,
+            Part("broker connections", State.ACTIVE, bridges.start, bridges.stop),
         )
 
     def _context(
@@ -333,6 +342,9 @@ class Broker:
 
     def _manage(self) -> None:
         self.node_id = node_id(self.domain.storage, self.domain.entropy)
+        assert self.broker_connections is not None
+        self.broker_connections.node_id = self.node_id
+        connections = self.broker_connections
         facts = BrokerFacts(
             version=installed_version(),
             node_id=self.node_id,
@@ -340,9 +352,11 @@ class Broker:
             acceptors=self.acceptor_facts,
             disk_usage=lambda: -1.0 if self._disk is None else self._disk.used_part,
             mesh=self.mesh,
+            broker_connections=lambda: connections.facts,
+            bridged=connections.passed,
         )
-        # The mesh has queues of the default host only; what is in them is no business of the others.
-        of_hosts = evolve(facts, mesh=None)
+        # Both have queues of the default host only; what is in them is no business of the others.
+        of_hosts = evolve(facts, mesh=None, broker_connections=tuple)
         hosts, address = self.virtual_hosts.hosts, self.config.settings.management_address
         for services in hosts.restored():
             is_default = services is self.services

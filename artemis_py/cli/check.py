@@ -2,6 +2,7 @@
 
 import socket
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -28,7 +29,7 @@ from artemis_py.security.authenticator import AnonymousAccess
 from artemis_py.security.users import UserFiles, Users
 from artemis_py.storetools.exchanges import stored_exchanges
 from artemis_py.transport.config import AcceptorConfig
-from artemis_py.transport.tls import server_context
+from artemis_py.transport.tls import client_context, server_context
 
 
 @define
@@ -88,6 +89,8 @@ def _try(config: BrokerConfig, file: Path, findings: Findings) -> None:
     refused = broker.deployment.apply(plan(broker.deployment.running(config), config))
     findings.problems += [Problem(str(file), each.line, each.element, each.message) for each in refused]
     _check_acceptors(config.acceptors, [factory(broker.host) for factory in installed_protocols()], findings)
+    for way in [each for section in config.broker_connections for each in section.ways]:
+        findings.collect(partial(client_context, way))
     if config.web is not None:
         _check_socket(config.web.acceptor, findings)
         if find_spec("aiohttp") is None:

@@ -20,6 +20,7 @@ from artemis_py.core.settings.queue_config import CHANGEABLE, AddressConfig, Que
 from artemis_py.deployment.changes import (
     Change,
     ChangeAddress,
+    ChangeBrokerConnection,
     ChangeQueue,
     CreateAddress,
     CreateQueue,
@@ -42,7 +43,7 @@ from artemis_py.deployment.diverts import (
 from artemis_py.deployment.exchanges import ExchangeChange, existing_exchanges, make_exchange_change
 from artemis_py.deployment.host_changes import HostChange, InHost
 from artemis_py.deployment.plan import EMPTY, Plan, may_delete
-from artemis_py.errors import Problem, Refusal
+from artemis_py.errors import ConfigError, Problem, Refusal
 from artemis_py.logs import named_logger
 from artemis_py.security.permissions import AccessRules
 from artemis_py.security.revocation import apply_rules
@@ -64,11 +65,20 @@ class HostsFollower(Protocol):
         """Apply what a plan has for virtual hosts; return what was refused, and the hosts as they are now."""
 
 
+class ConnectionsFollower(Protocol):
+    """The connections to other brokers, which follow a configuration as well; see `broker_connections`."""
+
+    def change(self, change: ChangeBrokerConnection) -> None:
+        """Make, end or replace a connection. Raises ConfigError for files of TLS."""
+
+
 class Deployment:
     """The configuration that a broker follows, and the parts to which changes of it are applied."""
 
     hosts: "HostsFollower | None" = None
     """The virtual hosts; None for the contents of a virtual host, and before recovery."""
+    connections: "ConnectionsFollower | None" = None
+    """The connections to other brokers; None as for `hosts`."""
 
     def __init__(self, sessions: Sessions, rules: AccessRules | None = None, disk: DiskMonitor | None = None) -> None:
         """Create it. Without `rules` all clients may do everything; without a `disk` there is no disk limit."""
@@ -121,6 +131,9 @@ class Deployment:
             except Refusal as refusal:
                 missed.append(change)
                 problems.append(_problem(plan, change, refusal))
+            except ConfigError as error:
+                missed.append(change)
+                problems += error.problems
         self.config = plan.reached(missed)
         adopt_diverts(self._domain, self.config.diverts)
         self._use_options()
@@ -180,6 +193,8 @@ class Deployment:
                 make_divert_change(domain, change)
             case ExchangeChange():
                 make_exchange_change(domain, change)
+            case ChangeBrokerConnection() if self.connections is not None:
+                self.connections.change(change)
 
     def _have_address(self, name: str, routing_types: frozenset[RoutingType]) -> None:
         """Create an address or set its routing types; it keeps the types that its queues need."""

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from attrs import frozen
 
-from artemis_py.config.broker_config import LoginConfig
+from artemis_py.config.broker_config import BrokerConnectionSection, LoginConfig
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.runtime.access import Permission
 from artemis_py.core.settings.address_settings import ADDRESS_SETTINGS, AddressSettings
@@ -146,6 +146,26 @@ class ChangeAcceptor(Change):
         if self.after is None:
             return "stops listening"
         return f"{'listens' if self.before is None else 'changes, and listens'} on {self.after.host}:{self.after.port}"
+
+
+@frozen(kw_only=True)
+class ChangeBrokerConnection(Change):
+    """A connection to another broker is new (no `before`), removed (no `after`), or different."""
+
+    name: str
+    before: BrokerConnectionSection | None
+    after: BrokerConnectionSection | None
+
+    @property
+    def element(self) -> str:
+        return f'amqp-connection "{self.name}"'
+
+    @property
+    def consequence(self) -> str:
+        if self.after is None:
+            return "ends; what its senders have not sent stays in its queues"
+        # Not what is different: it may be the password.
+        return f"{'is made' if self.before is None else 'ends, and is made again,'} to {self.after.uri}"
 
 
 @frozen(kw_only=True)

@@ -24,6 +24,7 @@ from artemis_py.deployment.changes import (
     Change,
     ChangeAcceptor,
     ChangeAddress,
+    ChangeBrokerConnection,
     ChangeOption,
     ChangeQueue,
     CreateAddress,
@@ -69,6 +70,7 @@ _NOT_OPTIONS: Final = frozenset(
         "acceptors",
         "address_settings",
         "addresses",
+        "broker_connections",
         "diverts",
         "exchanges",
         "login",
@@ -105,6 +107,7 @@ class Plan:
         settings, permissions = dict(wanted.address_settings), dict(wanted.security_settings)
         kept: dict[type, dict[str, Any]] = {BrokerConfig: {}, BrokerSettings: {}, LoginConfig: {}}
         acceptors = wanted.acceptors
+        connections = {each.options.name: each for each in wanted.broker_connections}
         for change in missed:
             match change:
                 case ChangeOption():
@@ -115,11 +118,16 @@ class Plan:
                     _put_back(change.match, running.security_settings, permissions)
                 case ChangeAcceptor():
                     acceptors = running.acceptors
+                case ChangeBrokerConnection(before=None):
+                    del connections[change.name]
+                case ChangeBrokerConnection(before=before) if before is not None:
+                    connections[change.name] = before
         return evolve(
             wanted,
             address_settings=settings,
             security_settings=permissions,
             acceptors=acceptors,
+            broker_connections=tuple(connections.values()),
             diverts=diverts_after(running, wanted, missed),
             settings=evolve(wanted.settings, **kept[BrokerSettings]),
             login=evolve(wanted.login, **kept[LoginConfig]),
@@ -154,6 +162,7 @@ def plan(running: BrokerConfig, wanted: BrokerConfig) -> Plan:
         *_addresses(running, wanted),
         *exchange_changes(running.exchanges, wanted.exchanges, lambda: repository_of(wanted)),
         *wanted_diverts(running, wanted),
+        *_broker_connections(running, wanted),
         *_hosts(running, wanted),
     ]
     return Plan(running, wanted, tuple(changes))
@@ -203,6 +212,14 @@ def _acceptors(running: BrokerConfig, wanted: BrokerConfig, is_start: bool) -> I
     for name in {**before, **after}:
         if before.get(name) != after.get(name):
             yield ChangeAcceptor(name=name, before=before.get(name), after=after.get(name), needs_restart=not is_start)
+
+
+def _broker_connections(running: BrokerConfig, wanted: BrokerConfig) -> Iterator[Change]:
+    before = {each.options.name: each for each in running.broker_connections}
+    after = {each.options.name: each for each in wanted.broker_connections}
+    for name in {**before, **after}:
+        if before.get(name) != after.get(name):
+            yield ChangeBrokerConnection(name=name, before=before.get(name), after=after.get(name))
 
 
 def _addresses(running: BrokerConfig, wanted: BrokerConfig) -> Iterator[Change]:

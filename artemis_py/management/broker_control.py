@@ -20,6 +20,8 @@ from artemis_py.core.settings.queue_config import QueueConfig
 from artemis_py.errors import InvalidRequest, LimitExceeded, NoSuchAddress, NoSuchQueue, QueueExists
 from artemis_py.management.address_control import routing_types
 from artemis_py.management.branch_control import BRANCH_OPERATIONS
+from artemis_py.management.broker_connection_control import CONNECTION_OPERATIONS as BROKER_CONNECTION_OPERATIONS
+from artemis_py.management.broker_connection_control import connection_names
 from artemis_py.management.broker_lists import LIST_OPERATIONS, QUEUE_COLUMNS, Attached
 from artemis_py.management.broker_totals import ADDRESS_TOTALS, QUEUE_TOTALS, total
 from artemis_py.management.connection_control import CONNECTION_OPERATIONS
@@ -307,6 +309,7 @@ class BrokerControl(Control):
         "StrandedMessageCount": stranded,
         "DiskStoreUsage": lambda control: control.facts.disk_usage(),
         "ClusterConnectionNames": cluster_names,
+        "BrokerConnectionNames": connection_names,
         "AcceptorNames": acceptor_names,
     }
 
@@ -316,6 +319,7 @@ class BrokerControl(Control):
         "listBindingsForAddress": view(Operation(bindings, ADDRESS)),
         **LIST_OPERATIONS,
         **MESH_OPERATIONS,
+        **BROKER_CONNECTION_OPERATIONS,
         **OPERATIONS,
         **EXCHANGE_OPERATIONS,
         **HOST_OPERATIONS,

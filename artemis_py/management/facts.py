@@ -5,6 +5,8 @@ from typing import Protocol
 
 from attrs import frozen
 
+from artemis_py.core.runtime.bridging import Bridge
+from artemis_py.core.settings.broker_connection_config import BrokerConnectionConfig
 from artemis_py.core.settings.cluster_config import ClusterConfig
 from artemis_py.transport.acceptor import Acceptor
 
@@ -247,6 +249,51 @@ class MeshFacts(Protocol):
         """Let a member come back, by name or id, whose store is older than it was. Raises InvalidRequest."""
 
 
+class BrokerConnectionFacts(Protocol):
+    """A connection of this broker to another one that is no member of its mesh."""
+
+    @property
+    def options(self) -> BrokerConnectionConfig:
+        """What broker.xml says about it."""
+
+    @property
+    def uri(self) -> str:
+        """Where the other broker is, without parameters; `#` separates alternatives."""
+
+    @property
+    def is_started(self) -> bool:
+        """Whether it is made, and made again when it is lost."""
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether both brokers are logged in."""
+
+    @property
+    def state(self) -> str:
+        """State in one word: `open`, `waiting`, `given_up` and others."""
+
+    @property
+    def last_error(self) -> str:
+        """Why it is not connected; empty while it is, or if nothing failed."""
+
+    @property
+    def connected_since_ms(self) -> int:
+        """Time since which it is connected, in milliseconds since 1970; 0 while it is not."""
+
+    @property
+    def bridges(self) -> Sequence[Bridge]:
+        """Return its senders and receivers, one for each queue."""
+
+    def passed(self, is_sender: bool) -> int:
+        """Return how many messages it has sent, or received, since it was configured or the broker started."""
+
+    def start(self) -> None:
+        """Make it, and make it again when it is lost."""
+
+    def stop(self) -> None:
+        """End it until `start`, or until the broker starts again."""
+
+
 @frozen(kw_only=True)
 class BrokerFacts:
     """Facts that the broker shows about itself."""
@@ -261,3 +308,7 @@ class BrokerFacts:
     """Returns the used part of the store's disk, from 0 to 1; -1 without a store."""
     mesh: MeshFacts | None = None
     """The mesh that the broker belongs to; None if it belongs to none."""
+    broker_connections: Callable[[], Sequence[BrokerConnectionFacts]] = tuple
+    """Returns the connections to other brokers, which a reload may change."""
+    bridged: Callable[[bool], int] = lambda is_sender: 0
+    """Returns how many messages they have sent, or received, since the start, those that are gone included."""

@@ -10,6 +10,7 @@ from artemis_py.core.sessions.session import Session
 from artemis_py.errors import InvalidRequest, Refusal
 from artemis_py.management.acceptor_control import AcceptorControl
 from artemis_py.management.address_control import AddressControl
+from artemis_py.management.broker_connection_control import find_connection, no_such_connection
 from artemis_py.management.broker_control import BrokerControl
 from artemis_py.management.cluster_control import find_cluster, no_such_cluster
 from artemis_py.management.control import Control, NoSuchResource
@@ -84,5 +85,6 @@ _KINDS: Final[dict[str, tuple[Callable[[BrokerControl, str], Control], Callable[
     "virtualhost": (lambda broker, name: VirtualHostControl(find_host(broker, name)), no_such_host),
     "acceptor": (_acceptor, _no_such_acceptor),
     "cluster-connection": (find_cluster, no_such_cluster),
+    "brokerconnection": (find_connection, no_such_connection),
 }
 """How resources of a kind are found by their names, and what is said of one that does not exist."""

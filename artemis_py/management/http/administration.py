@@ -148,8 +148,8 @@ class Administration:
     def _resources(self, services: Services, facts: BrokerFacts) -> Resources:
         if services is self._domains.default:
             return Resources(services, facts, self._hosts)
-        # The mesh has queues of the default host only.
-        return Resources(services, evolve(facts, mesh=None))
+        # The mesh and connections to other brokers have queues of the default host only.
+        return Resources(services, evolve(facts, mesh=None, broker_connections=tuple))
 
 
 def _found(resources: Resources, resource: str, session: Session) -> Control:

@@ -63,6 +63,7 @@ COLLECTIONS: Final[Mapping[str, Collection]] = {
     "members": Collection(listing="listMembers", names="ClusterConnectionNames"),
     "acceptors": Collection("acceptor", names="AcceptorNames"),
     "cluster-connections": Collection("cluster-connection", names="ClusterConnectionNames"),
+    "broker-connections": Collection("brokerconnection", names="BrokerConnectionNames"),
 }
 """Collections by their names in paths."""
 

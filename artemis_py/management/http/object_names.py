@@ -130,6 +130,7 @@ def _objects(wanted: Keys, broker: BrokerControl) -> Iterator[tuple[dict[str, st
     for component, resource, names in (
         ("acceptors", "acceptor", [acceptor.name for acceptor in broker.facts.acceptors()]),
         ("cluster-connections", "cluster-connection", [] if mesh is None else [mesh.config.name]),
+        ("broker-connections", "brokerconnection", [each.options.name for each in broker.facts.broker_connections()]),
     ):
         for name in names:
             yield {**top, "component": component, "name": name}, f"{resource}.{name}"

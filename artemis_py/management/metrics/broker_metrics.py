@@ -159,6 +159,7 @@ class BrokerMetrics:
             *sums.families(),
             *self._resources(),
             *self._mesh(self._facts.mesh),
+            *_connections(self._facts),
             *self._process.families(),
         ]
 
@@ -210,6 +211,18 @@ class BrokerMetrics:
             catalogue.HANDED_OVER.of(own.handed_over),
             catalogue.TAKEN.of(own.taken),
         ]
+
+
+def _connections(facts: BrokerFacts) -> list[Family]:
+    """Return the connections to other brokers; what bridges that are gone have passed on counts as well."""
+    connections, passed = facts.broker_connections(), [(("out",), facts.bridged(True)), (("in",), facts.bridged(False))]
+    if not connections and not any(count for _, count in passed):
+        return []
+    states = Counter(dict.fromkeys(("connected", "away", "stopped"), 0))
+    states.update(
+        "connected" if each.is_connected else "away" if each.is_started else "stopped" for each in connections
+    )
+    return [catalogue.CONNECTIONS_OUT.by(by_label(states)), catalogue.BRIDGED.by(passed)]
 
 
 def _parts(items: Sequence[T]) -> Iterator[Sequence[T]]:

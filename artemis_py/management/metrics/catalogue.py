@@ -95,6 +95,9 @@ MESH_WAITING: Final = _family("mesh_messages_waiting", _G, "Messages that wait f
 HANDED_OVER: Final = _family("mesh_messages_handed_over", _C, "Messages that other brokers have taken.")
 TAKEN: Final = _family("mesh_messages_taken", _C, "Messages that other brokers have handed over.")
 
+CONNECTIONS_OUT: Final = _family("broker_connections", _G, "Connections to other brokers.", "state")
+BRIDGED: Final = _family("bridge_messages", _C, "Messages that those brokers have accepted, or sent.", "direction")
+
 PROCESS_CPU: Final = _family("process_cpu_seconds", _C, "Processor time of all threads.", unit="seconds")
 PROCESS_MEMORY: Final = _family("process_resident_memory_bytes", _G, "Memory of the process in RAM.", unit="bytes")
 PROCESS_OPEN_FDS: Final = _family("process_open_fds", _G, "Open file descriptors.")

@@ -69,6 +69,20 @@ def test_what_http_needs_is_looked_at(tmp_path: Path, monkeypatch: pytest.Monkey
     assert any("no.such.host.invalid does not resolve" in warning.message for warning in found.warnings)
 
 
+def test_certificates_of_connections_to_other_brokers_are_looked_at(tmp_path: Path) -> None:
+    """A start would refuse the file."""
+    file = written(tmp_path)
+    connection = (
+        '<broker-connections><amqp-connection name="c" uri="tcp://h:1?sslEnabled=true;trustStorePath=broker.xml">'
+        '<sender queue-name="orders"/></amqp-connection></broker-connections>'
+    )
+    file.write_text(file.read_text(encoding="utf-8").replace("</core>", f"{connection}</core>"), encoding="utf-8")
+
+    (found,) = examine(file).problems
+
+    assert (found.element, "trustStorePath=" in found.message) == ("connector c", True)
+
+
 WRONG = """<configuration xmlns="urn:activemq"><core xmlns="urn:activemq:core">
 <global-max-sise>1</global-max-sise>
 <journal-type>NIO</journal-type>

@@ -6,12 +6,13 @@ from typing import Any
 import pytest
 from attrs import evolve, fields
 
-from artemis_py.config.broker_config import BrokerConfig, LoginConfig
+from artemis_py.config.broker_config import BrokerConfig, BrokerConnectionSection, LoginConfig
 from artemis_py.config.embedded import embedded_config
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.names.syntax import WildcardSyntax
 from artemis_py.core.runtime.access import Permission
 from artemis_py.core.settings.address_settings import AddressSettings, DeletionPolicy
+from artemis_py.core.settings.broker_connection_config import BrokerConnectionConfig
 from artemis_py.core.settings.broker_settings import BrokerSettings
 from artemis_py.core.settings.cluster_config import ClusterLogin
 from artemis_py.core.settings.queue_config import AddressConfig, QueueConfig
@@ -32,7 +33,7 @@ from artemis_py.deployment.changes import (
 )
 from artemis_py.deployment.plan import AT_RUN_TIME, EMPTY, plan
 from artemis_py.security.authenticator import AnonymousAccess
-from artemis_py.transport.config import AcceptorConfig
+from artemis_py.transport.config import AcceptorConfig, ConnectorConfig
 
 ANYCAST = frozenset((RoutingType.ANYCAST,))
 MULTICAST = frozenset((RoutingType.MULTICAST,))
@@ -119,6 +120,7 @@ OPTIONS = [
         "acceptors",
         "address_settings",
         "addresses",
+        "broker_connections",
         "diverts",
         "exchanges",
         "login",
@@ -305,3 +307,28 @@ def test_a_queue_moves_when_its_old_address_is_deleted() -> None:
         CreateAddress(name="b", routing_types=ANYCAST),
         CreateQueue(queue=queue(address="b")),
     )
+
+
+def section(name: str, port: int, password: str = "secret") -> BrokerConnectionSection:
+    """A connection to another broker."""
+    options = BrokerConnectionConfig(name=name, user="u", password=password)
+    return BrokerConnectionSection(options=options, ways=(ConnectorConfig(name=name, host="far", port=port),))
+
+
+def test_connections_to_other_brokers_come_go_and_change_without_a_restart() -> None:
+    """What is told has no password in it, and one that was missed stays as it was."""
+    running = config(broker_connections=(section("stays", 1), section("goes", 2), section("changes", 3)))
+    wanted = config(broker_connections=(section("stays", 1), section("changes", 3, "other"), section("comes", 4)))
+    found = plan(running, wanted)
+
+    assert [str(each) for each in found.changes] == [
+        'amqp-connection "goes": ends; what its senders have not sent stays in its queues',
+        'amqp-connection "changes": ends, and is made again, to tcp://far:3',
+        'amqp-connection "comes": is made to tcp://far:4',
+    ]
+    assert not found.needs_restart
+    assert found.reached([]) == wanted
+    missed = found.reached(found.changes)
+    assert {each.options.name: each for each in missed.broker_connections} == {
+        each.options.name: each for each in running.broker_connections
+    }

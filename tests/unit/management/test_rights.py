@@ -16,6 +16,7 @@ from artemis_py.core.settings.queue_config import QueueConfig
 from artemis_py.management import listing
 from artemis_py.management.acceptor_control import AcceptorControl
 from artemis_py.management.address_control import AddressControl
+from artemis_py.management.broker_connection_control import BrokerConnectionControl
 from artemis_py.management.broker_control import BrokerControl
 from artemis_py.management.cluster_control import ClusterControl
 from artemis_py.management.control import FLAGS, Control, Row, getter
@@ -47,6 +48,7 @@ FOR_MANAGERS: Final[tuple[type[Control], ...]] = (
     VirtualHostControl,
     AcceptorControl,
     ClusterControl,
+    BrokerConnectionControl,
 )
 FOR_EVERYBODY: Final[tuple[type[Control], ...]] = (ReaderControl, WriterControl)
 
