@@ -24,8 +24,11 @@ from artemis_py.migrate.target import Acceptor, Element, Target, unique_file_nam
 _SPOKEN: Final = ("AMQP", "MQTT", "OPENWIRE")
 _FOLDERS: Final = ("journal-directory", "paging-directory", "large-messages-directory")
 _GROUPS: Final = frozenset(["address-settings", "security-settings", "addresses", "diverts", "wildcard-addresses"])
+_BRIDGING: Final = ("bridges", "broker-connections")
 _STORES: Final = (("keyStore", "broker.pem"), ("trustStore", "trust.pem"))
 _DEFAULT_PORT: Final = 61616
+_MASK: Final = "ENC("
+"""Beginning of a password that only Artemis can read."""
 _RENAMED: Final = {
     name: verdict.reason
     for table in verdicts.ELEMENTS.values()
@@ -53,8 +56,12 @@ def read(path: Path, values: Mapping[str, str], findings: Findings) -> Target:
     own = {"artemis.instance": instance, "artemis.home": instance, "artemis.instance.etc": str(path.parent)}
     replace_placeholders(core, own | dict(values))
     target = Target()
+    has_bridges = core.find("bridges") is not None
     for element in core.children:
-        _read_element(path, element, target, findings)
+        if element.name in _BRIDGING or (has_bridges and element.name == "connectors"):
+            _read_bridging(path, element, target, findings)
+        else:
+            _read_element(path, element, target, findings)
     for other in root.children:
         if other.name not in ("core", "login"):
             _tell(findings, Origin(path, other.line, other.name), Outcome.DROPPED)
@@ -80,6 +87,18 @@ def _read_element(path: Path, element: ForeignElement, target: Target, findings:
         target.core.children.append(_copy(path, element, findings))
         if element.name not in _GROUPS:
             findings.add(origin, Outcome.KEPT, f"`{element.name}`")
+
+
+def _read_bridging(path: Path, element: ForeignElement, target: Target, findings: Findings) -> None:
+    """Copy connections to other brokers, without passwords that only Artemis can read."""
+    made = _copy(path, element, findings)
+    for each in made.walk():
+        if each.attributes.get("password", "").startswith(_MASK) or (each.name == "password" and _MASK in each.text):
+            findings.add(each.origin, Outcome.DROPPED, "the password is masked; write the password itself")
+            each.attributes.pop("password", None)
+            each.text = ""
+    target.core.children.append(made)
+    _tell(findings, made.origin, Outcome.KEPT, f"`{element.name}`" if element.name == "connectors" else None)
 
 
 def _is_ignored(origin: Origin, parent: str, findings: Findings) -> bool:
@@ -186,7 +205,7 @@ def _read_stores(path: Path, acceptor: Acceptor, target: Target, findings: Findi
         password = acceptor.parameters.get(f"{prefix}Password", "")
         origin = Origin(path, acceptor.origin.line, f"acceptor.{prefix}Path")
         try:
-            if password.startswith("ENC("):
+            if password.startswith(_MASK):
                 raise KeyStoreError("has a masked password; write the password itself into the old file, and try again")
             store = read_key_store(read_bytes(path.parent / name), password)
             content = store.identity() if prefix == "keyStore" else store.trust()

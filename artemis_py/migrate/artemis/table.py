@@ -5,15 +5,15 @@ The manual lists the elements of broker.xml that this broker knows; this table h
 
 from typing import Final
 
-from artemis_py.migrate.rules import Table, changed, dropped, needless
+from artemis_py.migrate.rules import Table, changed, dropped, kept, needless
 
 _MESH: Final = (
     "write it by hand: brokers of this kind make a mesh, which no broker of Artemis can join; "
     "`artemis-py create --clustered` shows how"
 )
 _OTHERS: Final = (
-    "there are no such connections: clients of the other broker must connect to this one, or a program must pass "
-    "messages on"
+    "there are none: write a <broker-connections> with senders and receivers (docs/broker-connections.md), or have "
+    "clients of the other broker connect to this one"
 )
 _JAVA: Final = "is about Java, and has no part here"
 _TUNING: Final = "tunes the inside of Artemis; there is no such part here"
@@ -25,7 +25,9 @@ TABLE: Final = Table(
             _MESH,
         ),
         *dropped("grouping-handler", "messages with a group stay with the broker of the mesh that took them"),
-        *dropped("bridges federations broker-connections", _OTHERS),
+        *dropped("federations", _OTHERS),
+        changed("bridges", "they speak AMQP, which the acceptors of the other broker must take"),
+        kept("broker-connections", "as they are, but for mirrors, federations and policies"),
         *dropped("ha-policy", "no other broker takes over"),
         *dropped("connection-routers acceptor.router", "clients stay with the broker that they connect to"),
         *dropped(

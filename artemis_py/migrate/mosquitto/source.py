@@ -133,7 +133,9 @@ def _read_line(reading: _Reading, line: _Line) -> None:
         _begin_listener(reading, line)
     elif line.name == "connection":
         reading.bridge = line.value
-        reading.tell(line, None, f"bridge {line.value}: bridges are not built yet: a program must pass messages on")
+        reading.tell(
+            line, None, f"bridge {line.value}: bridges here speak AMQP, not MQTT: see docs/broker-connections.md"
+        )
     elif line.name in BRIDGE and reading.bridge:
         reading.tell(line, Outcome.DROPPED, f"belongs to bridge {reading.bridge}")
     elif line.name.startswith(_OF_PLUGINS):

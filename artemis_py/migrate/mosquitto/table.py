@@ -79,7 +79,7 @@ TABLE: Final = Table(
         *dropped(
             "plugin global_plugin plugin_load plugin_use auth_plugin", "plugins are not run; nobody logs in by them"
         ),
-        *dropped("connection", "bridges are not built yet: a program must pass messages on"),
+        *dropped("connection", "bridges here speak AMQP, not MQTT: see docs/broker-connections.md"),
         *dropped("enable_proxy_protocol enable_proxy_protocol_v2_require_tls", "the PROXY protocol is not spoken"),
         needless(
             "log_dest log_facility log_timestamp log_timestamp_format log_type connection_messages "

@@ -123,3 +123,35 @@ def test_a_dead_letter_address_gets_a_queue(tmp_path: Path) -> None:
     declared = {each.name: each for each in migrate_instance(tmp_path).config.addresses}
 
     assert [queue.name for queue in declared["DLQ"].queues] == ["DLQ"]
+
+
+BRIDGES = """<connectors><connector name="far">tcp://far:61616?useEpoll=true</connector></connectors>
+    <bridges><bridge name="b"><queue-name>orders</queue-name><ha>true</ha>
+      <static-connectors><connector-ref>far</connector-ref></static-connectors></bridge></bridges>
+    <broker-connections>
+      <amqp-connection uri="tcp://far:5672" name="c">
+        <sender address-match="o.#"/>
+        <mirror/>
+      </amqp-connection>
+      <amqp-connection uri="tcp://far:5672" name="masked" user="u" password="ENC(1234)"><sender queue-name="orders"/>
+      </amqp-connection>
+    </broker-connections>
+    <acceptors>"""
+
+
+def test_bridges_and_broker_connections_are_kept(tmp_path: Path) -> None:
+    """With the connectors that they use. Mirrors are taken out, and so is a login that only Artemis can read."""
+    connectors = '<connectors><connector name="a">tcp://h:1</connector></connectors>'
+    etc = tmp_path / "old" / "etc"
+    etc.mkdir(parents=True)
+    (etc / "broker.xml").write_text(BROKER.replace(connectors, "").replace("<acceptors>", BRIDGES))
+    result = migrate(tmp_path / "old", tmp_path / "new")
+
+    assert [(each.options.name, each.uri) for each in result.config.broker_connections] == [
+        ("c", "tcp://far:5672"),
+        ("b", "tcp://far:61616"),
+    ]
+    assert result.outcome("bridges").startswith("changed: they speak AMQP")
+    assert "password is masked" in result.report
+    assert "mirror" in result.report
+    assert "ENC(1234)" not in result.report
