@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from artemis_py.core.messages.builtin_format import PLAIN_FORMAT, plain_message
 from artemis_py.core.messages.message import Message
 from artemis_py.core.messages.view import MessageView
+from artemis_py.core.messages.widths import Binary32, Int8, Int16, Int32
 from artemis_py.errors import MalformedFrame
 
 SCALARS = (
@@ -38,6 +39,16 @@ VIEWS = st.builds(
 @given(VIEWS)
 def test_the_bytes_of_a_message_say_all_that_its_view_says(view: MessageView) -> None:
     assert Message(PLAIN_FORMAT, "a", plain_message("a", view).data).view == view
+
+
+def test_numbers_keep_their_width() -> None:
+    """Clients of JMS tell an int from a long; a store must not make one out of the other."""
+    numbers = {"a": Int8(-1), "b": Int16(2), "c": Int32(3), "d": Binary32(0.5), "e": 4, "f": 0.5, "g": True}
+
+    found = Message(PLAIN_FORMAT, "a", plain_message("a", MessageView(properties=dict(numbers))).data).view.properties
+
+    assert found == numbers
+    assert [type(each) for each in found.values()] == [Int8, Int16, Int32, Binary32, int, float, bool]
 
 
 @given(VIEWS, st.integers(min_value=0), st.integers(0, 255))

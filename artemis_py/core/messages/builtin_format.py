@@ -4,9 +4,10 @@ Such a message (a management reply, a notification) is built from a `MessageView
 converts the view as it would convert any message of another protocol. Its bytes are JSON, so that a store can keep it
 and a restart can read it. JSON has no bytes, UUIDs or non-text keys; those are written as one-key objects:
 
-    {"$bytes": "<base64>"}   {"$uuid": "<text>"}   {"$map": [[key, value], ...]}
+    {"$bytes": "<base64>"}   {"$uuid": "<text>"}   {"$map": [[key, value], ...]}   {"$int32": number}
 
-Every map is written in the last form, so no content of a message can be taken for a tag.
+The last one is there for each width that a number of a view may have (`widths`): clients of JMS tell them apart. Every
+map is written as `$map`, so no content of a message can be taken for a tag.
 """
 
 import base64
@@ -20,6 +21,7 @@ from attrs import evolve
 from artemis_py.core.messages.changes import Changes, changed
 from artemis_py.core.messages.message import DEFAULT_PRIORITY, Message
 from artemis_py.core.messages.view import MessageView
+from artemis_py.core.messages.widths import Binary32, Int8, Int16, Int32
 from artemis_py.errors import MalformedFrame
 
 # Fields of `MessageView` that are written, in this order.
@@ -54,6 +56,15 @@ SELECTOR_FIELDS: Final = {
     "JMSXGroupID": "group_id",
     "JMSXGroupSeq": "group_sequence",
 }
+
+
+_NUMBERS: Final[dict[str, type[int] | type[float]]] = {
+    "$int8": Int8,
+    "$int16": Int16,
+    "$int32": Int32,
+    "$float32": Binary32,
+}
+_TAGS: Final[dict[type, str]] = {kind: tag for tag, kind in _NUMBERS.items()}
 
 
 class PlainFormat:
@@ -126,6 +137,10 @@ def _decode(data: bytes) -> MessageView:
 
 
 def _to_json(value: object) -> object:
+    tag = _TAGS.get(type(value))
+    if tag is not None:
+        assert isinstance(value, int | float)
+        return {tag: float(value) if isinstance(value, float) else int(value)}
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, bytes | bytearray | memoryview):
@@ -150,4 +165,10 @@ def _from_json(value: object) -> object:
         return UUID(value["$uuid"])
     if set(value) == {"$map"}:
         return {_from_json(key): _from_json(item) for key, item in value["$map"]}
+    if len(value) == 1:
+        ((tag, number),) = value.items()
+        kind = _NUMBERS.get(tag)
+        # A damaged one may be too large for a float, or infinite.
+        if kind is not None and isinstance(number, float if kind is Binary32 else int):
+            return kind(number)
     raise ValueError(f"unknown tag {sorted(value)}")
