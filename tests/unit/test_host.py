@@ -7,6 +7,7 @@ from artemis_py.broker import Broker
 from artemis_py.core.messages.message import MessageFormat
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.runtime.access import Subject
+from artemis_py.core.runtime.event_facts import ClientFacts
 from artemis_py.core.runtime.events import AddressAdded, Event, SessionOpened
 from artemis_py.core.services.domains import Domains
 from artemis_py.core.sessions.subscriptions import SubscriptionSpec
@@ -71,7 +72,7 @@ def test_a_protocol_acts_through_sessions() -> None:
     settle_down(domain)
 
     assert recorder.bodies() == ["1", "2"]
-    opened = SessionOpened(session.id, "ann", "c1", "COUNTING", "192.0.2.1:5")
+    opened = SessionOpened(session.id, ClientFacts("ann", "c1", "COUNTING", "192.0.2.1:5"))
     assert manager.heard == [opened, AddressAdded("news", True)]
     assert manager.host.now_ms == domain.dispatcher.now_ms
     assert manager.host.domains.find("any.example").sessions.domain is domain

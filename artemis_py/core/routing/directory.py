@@ -25,11 +25,13 @@ from artemis_py.core.routing.temporary_names import TemporaryNames
 from artemis_py.core.routing.undeliverable import Undeliverable
 from artemis_py.core.runtime.accounts import ADDRESS_BYTES, NAME_FACTOR, QUEUE_BYTES, MemoryAccount
 from artemis_py.core.runtime.entropy import Entropy
+from artemis_py.core.runtime.event_facts import BindingFacts
 from artemis_py.core.runtime.events import (
     AddressAdded,
     AddressRemoved,
     BindingAdded,
     BindingRemoved,
+    BindingUpdated,
     Events,
     QueueAdded,
     QueueRemoved,
@@ -173,7 +175,7 @@ class Directory:
             self.routers.remove(address)
             if not address.temporary:
                 self.storage.forget_address(address)
-            self.events.emit(AddressRemoved(name, reason))
+            self.events.emit(AddressRemoved(name, reason, address.routing_types))
             for companion in self.companions:
                 companion.address_removed(address)
 
@@ -270,10 +272,13 @@ class Directory:
         consumers = sum(not consumer.is_browser for consumer in queue.consumers)
         if config.max_consumers is not None and 0 <= config.max_consumers < consumers:
             raise InvalidRequest(f"queue '{name}' has {consumers} consumers, more than the new max-consumers")
+        filter = queue.filter
         queue.configure(config)
         queue.routing_type = routing_type
         # Routing tables remember types and whether there is a filter.
         self.bindings_changed(queue.address)
+        if queue.filter != filter:
+            self.tell_updated(queue)
         if queue.is_stored:
             self.storage.save_queue(queue)
         for companion in self.companions:
@@ -387,11 +392,19 @@ class Directory:
 
     def _tell_bound(self, binding: Binding) -> None:
         if self.events.wants(BindingAdded):
-            self.events.emit(BindingAdded(binding.name, binding.address.name, binding.routing_type))
+            facts = _facts_of(binding)
+            self.events.emit(BindingAdded(binding.name, binding.address.name, binding.routing_type, facts))
+
+    def tell_updated(self, binding: Binding) -> None:
+        """Tell that a binding, which stays where it is, takes other messages or does something else with them."""
+        if self.events.wants(BindingUpdated):
+            facts = _facts_of(binding)
+            self.events.emit(BindingUpdated(binding.name, binding.address.name, binding.routing_type, facts))
 
     def _tell_unbound(self, binding: Binding) -> None:
         if self.events.wants(BindingRemoved):
-            self.events.emit(BindingRemoved(binding.name, binding.address.name, binding.routing_type))
+            facts = _facts_of(binding)
+            self.events.emit(BindingRemoved(binding.name, binding.address.name, binding.routing_type, facts))
 
     # -- checks ----------------------------------------------------------------------------------------------
 
@@ -415,6 +428,17 @@ class Directory:
             address.apply_settings(self.settings.resolve(address.name))
         for queue in self.queues.values():
             queue.configure(queue.config)
+
+
+def _facts_of(binding: Binding) -> BindingFacts:
+    """Return what listeners are told of a binding."""
+    return BindingFacts(
+        binding.id if isinstance(binding, Queue) else 0,
+        binding.routing_name or binding.name,
+        None if binding.filter is None else binding.filter.text,
+        binding.forwards,
+        binding.internal if isinstance(binding, Queue) else binding.is_accessory,
+    )
 
 
 def _kind(routing_type: RoutingType) -> str:

@@ -196,6 +196,7 @@ def update_divert(routing: "Routing", divert: Divert, config: DivertConfig) -> D
     if config.address == divert.address.name:
         divert.configure(config)
         routing.bindings_changed(divert.address)
+        routing.tell_updated(divert)
         return divert
     other = _made(routing, config)
     remove_divert(routing, divert)

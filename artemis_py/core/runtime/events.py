@@ -13,6 +13,7 @@ from attrs import frozen
 
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.runtime.access import Permission, Subject
+from artemis_py.core.runtime.event_facts import BindingFacts, ClientFacts
 
 
 @frozen
@@ -34,6 +35,8 @@ class AddressRemoved(Event):
 
     name: str
     reason: str
+    routing_types: frozenset[RoutingType] = frozenset()
+    """The types that it had."""
 
 
 @frozen
@@ -77,6 +80,7 @@ class BindingAdded(Event):
     name: str
     address: str
     routing_type: RoutingType
+    facts: BindingFacts
 
 
 @frozen
@@ -86,6 +90,17 @@ class BindingRemoved(Event):
     name: str
     address: str
     routing_type: RoutingType
+    facts: BindingFacts
+
+
+@frozen
+class BindingUpdated(Event):
+    """A queue has another filter, or a divert another configuration."""
+
+    name: str
+    address: str
+    routing_type: RoutingType
+    facts: BindingFacts
 
 
 @frozen
@@ -133,6 +148,10 @@ class ConsumerOpened(Event):
     address: str
     session_id: int
     browse: bool
+    filter: str | None
+    count: int
+    """Consumers and browsers that the queue has now."""
+    client: ClientFacts
 
 
 @frozen
@@ -144,6 +163,12 @@ class ConsumerClosed(Event):
     address: str
     session_id: int
     browse: bool
+    filter: str | None
+    count: int
+    """Consumers and browsers that the queue has now."""
+    client: ClientFacts
+    reason: str
+    """In words: `closed`, `connection lost`, what the broker told the client, or that the queue was deleted."""
 
 
 @frozen
@@ -169,10 +194,7 @@ class SessionOpened(Event):
     """A client that has logged in opened a session."""
 
     id: int
-    user: str
-    client_id: str
-    protocol: str
-    peer: str
+    client: ClientFacts
 
 
 @frozen
@@ -180,10 +202,9 @@ class SessionClosed(Event):
     """A client disconnected, or was disconnected."""
 
     id: int
-    user: str
-    client_id: str
-    protocol: str
-    peer: str
+    client: ClientFacts
+    reason: str
+    """In words: `closed`, `connection lost`, or what the broker told the client."""
 
 
 @frozen

@@ -21,14 +21,7 @@ from artemis_py.core.routing.sender import Sender
 from artemis_py.core.routing.transaction import Transaction
 from artemis_py.core.runtime.access import OpenAccess, Permission, Subject
 from artemis_py.core.runtime.background import SLICE_UNITS, Steps
-from artemis_py.core.runtime.events import (
-    ConsumerClosed,
-    ConsumerOpened,
-    Denied,
-    LimitReached,
-    SessionClosed,
-    SessionOpened,
-)
+from artemis_py.core.runtime.events import Denied, LimitReached
 from artemis_py.core.runtime.meter import CONSUMER_UNITS
 from artemis_py.core.selectors.filter import Filter
 from artemis_py.core.sessions.client import Client
@@ -36,6 +29,7 @@ from artemis_py.core.sessions.destinations import anycast_queue, full_name, queu
 from artemis_py.core.sessions.inlet import Endpoint
 from artemis_py.core.sessions.producer import Producer, open_producer
 from artemis_py.core.sessions.subscriptions import Subscription, Subscriptions, SubscriptionSpec, delete_queue
+from artemis_py.core.sessions.telling import tell_closed, tell_consumer_closed, tell_consumer_opened, tell_opened
 from artemis_py.core.sessions.temporary import TemporaryNode, TemporaryResources
 from artemis_py.core.sessions.validated_user import ValidatedUser, validated_user_of
 from artemis_py.core.settings.queue_config import QueueConfig
@@ -59,6 +53,8 @@ class Session(Sender):
         protocol: str = "",
         opened: "dict[int, Session] | None" = None,
         endpoints: dict[str, Endpoint] | None = None,
+        certificate: str | None = None,
+        is_present: bool = True,
     ) -> None:
         """Open a session that is in `opened` until it ends, and may send to `endpoints`: see `Sessions.open`."""
         self.domain: Domain = domain
@@ -82,12 +78,17 @@ class Session(Sender):
         """What names the user on messages; None if nothing does."""
         self.peer: str = peer
         """The client's network address, for the log."""
+        self.certificate: str | None = certificate
+        """Distinguished name of the client's TLS certificate; None if it has none."""
+        self.is_present: bool = is_present
+        """Whether the client is connected, or was; the broker also opens sessions for clients that are not."""
+        self.farewell: str = ""
+        """Why the session ends or has ended, in words; empty before."""
         self._temporary: TemporaryResources = TemporaryResources(domain)
         self._opened: dict[int, Session] = {} if opened is None else opened
         self._endpoints: dict[str, Endpoint] = {} if endpoints is None else endpoints
         self._opened[self.id] = self
-        if domain.events.wants(SessionOpened):
-            domain.events.emit(SessionOpened(self.id, subject.name, client_id, protocol, peer))
+        tell_opened(self)
 
     # -- rights ----------------------------------------------------------------------------------------------
 
@@ -138,6 +139,7 @@ class Session(Sender):
     def revoke(self, reason: str) -> None:
         """Take all rights away from a user that was removed: every later operation is denied."""
         self.subject = Subject(self.subject.user)
+        self.farewell = reason
         if self.client is not None:
             self.client.user_removed(reason)
 
@@ -145,6 +147,7 @@ class Session(Sender):
         """End the connection of the client; False if there is none, because the session is for an absent one."""
         if self.client is None:
             return False
+        self.farewell = reason
         self.client.closed_by_operator(reason)
         return True
 
@@ -413,9 +416,7 @@ class Session(Sender):
         self.consumers[consumer.id] = consumer
         self.domain.meter.work += CONSUMER_UNITS
         attach(consumer)
-        events = self.domain.events
-        if events.wants(ConsumerOpened):
-            events.emit(ConsumerOpened(consumer.id, queue.name, queue.address.name, self.id, browse))
+        tell_consumer_opened(self, consumer)
         return consumer
 
     def close_consumer(self, consumer: Consumer, failed: bool = False) -> None:
@@ -423,10 +424,8 @@ class Session(Sender):
         self.domain.meter.work += CONSUMER_UNITS + consumer.outstanding.count + len(consumer.shown)
         is_open = self.consumers.pop(consumer.id, None) is not None
         consumer.close(failed)
-        events = self.domain.events
-        if is_open and events.wants(ConsumerClosed):
-            queue = consumer.queue
-            events.emit(ConsumerClosed(consumer.id, queue.name, queue.address.name, self.id, consumer.is_browser))
+        if is_open:
+            tell_consumer_closed(self, consumer)
 
     # -- transactions ----------------------------------------------------------------------------------------
 
@@ -468,14 +467,13 @@ class Session(Sender):
         if self.is_counted:
             self.is_counted = False
             self.domain.dispatcher.users.disconnected(self.subject.user)
+        self.farewell = self.farewell or ("connection lost" if failed else "closed")
         for transaction in list(self.transactions.values()):
             transaction.rollback()
         self.transactions.clear()
         self.block()
         self.domain.dispatcher.slices.start(self._close(failed), None if done is None else lambda _: done())
-        events = self.domain.events
-        if events.wants(SessionClosed):
-            events.emit(SessionClosed(self.id, self.subject.name, self.client_id, self.protocol, self.peer))
+        tell_closed(self)
 
     def block(self) -> None:
         """Deliver nothing more to any consumer of the session: the client is gone."""

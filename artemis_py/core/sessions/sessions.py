@@ -81,13 +81,14 @@ class Sessions:
         protocol: str = "",
         is_operator: bool = False,
         replaced: Session | None = None,
+        certificate: str | None = None,
     ) -> Session:
         """Open a session with the rights of `subject`; `peer` is the client's network address, for the log.
 
-        Raises what `check_entry` raises.
+        `certificate`: the distinguished name of its TLS certificate. Raises what `check_entry` raises.
         """
         self.check_entry(subject, is_operator, replaced)
-        session = Session(self.domain, subject, client_id, peer, protocol, self.opened, self.endpoints)
+        session = Session(self.domain, subject, client_id, peer, protocol, self.opened, self.endpoints, certificate)
         session.is_operator = is_operator
         if not self._is_exempt(subject, is_operator):
             session.is_counted = True
@@ -97,7 +98,7 @@ class Sessions:
     def open_for_absent(self, last_known: Subject, client_id: str, peer: str, protocol: str) -> Session:
         """Open a session for a client that is not connected, with the rights that its user has now."""
         subject = self.domain.subject_now(last_known)
-        return Session(self.domain, subject, client_id, peer, protocol, self.opened, self.endpoints)
+        return Session(self.domain, subject, client_id, peer, protocol, self.opened, self.endpoints, is_present=False)
 
     def options_changed(self) -> None:
         """Have open sessions follow changed options of the domain."""

@@ -237,8 +237,15 @@ class AmqpHandler(Edge):
 
     def admitted(self, subject: Subject, is_operator: bool) -> None:
         """Give an admitted client a session of the core. Raises Refusal if its virtual host does not take it."""
-        sessions = self.services.sessions
-        self._session = sessions.open(subject, self.container_id, self.context.peer, "AMQP", is_operator)
+        context = self.context
+        self._session = self.services.sessions.open(
+            subject,
+            self.container_id,
+            context.peer,
+            "AMQP",
+            is_operator=is_operator,
+            certificate=context.certificate_subject,
+        )
         self._session.client = self
         self.manager.remember(self)
 

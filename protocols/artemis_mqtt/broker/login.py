@@ -126,8 +126,14 @@ class Login:
         earlier = handler.manager.sessions.get(handler.client_id)
         replaced = None if earlier is None or earlier.handler is None else earlier.handler.core
         try:
+            context = handler.context
             core = handler.host.sessions.open(
-                subject, handler.client_id, handler.context.peer, "MQTT", replaced=replaced
+                subject,
+                handler.client_id,
+                context.peer,
+                "MQTT",
+                replaced=replaced,
+                certificate=context.certificate_subject,
             )
         except Refusal as refusal:
             template = "connection refused: peer=%s user=%s client=%s reason=%s"

@@ -184,7 +184,10 @@ class ClientHandler(OpenWireHandler):
         assert info.connection_id is not None
         assert info.connection_id.value is not None
         assert info.client_id is not None
-        core = self.services.sessions.open(subject, info.client_id, self.context.peer, "OPENWIRE")
+        certificate = self.context.certificate_subject
+        core = self.services.sessions.open(
+            subject, info.client_id, self.context.peer, "OPENWIRE", certificate=certificate
+        )
         self.client_id = info.client_id
         self.connection_id = info.connection_id.value
         core.client = self

@@ -1,12 +1,19 @@
 """Listeners of the core's events, as a part outside of this repository adds one."""
 
+from collections.abc import Callable
+
+import pytest
+
 from artemis_py.core.names.routing_type import RoutingType
+from artemis_py.core.routing.domain import Domain
 from artemis_py.core.runtime.access import Permission, Subject
+from artemis_py.core.runtime.event_facts import BindingFacts, ClientFacts
 from artemis_py.core.runtime.events import (
     AddressAdded,
     AddressRemoved,
     BindingAdded,
     BindingRemoved,
+    BindingUpdated,
     ConsumerClosed,
     ConsumerOpened,
     Denied,
@@ -24,6 +31,8 @@ from artemis_py.core.runtime.events import (
     StoreFailed,
     Unrouted,
 )
+from artemis_py.core.selectors.filter import parse_filter
+from artemis_py.core.sessions.session import Session
 from artemis_py.core.settings.exchange_config import ExchangeLifetime
 from tests.core_harness import Recorder, make_domain, make_queue, make_session, send
 from tests.unit.core.exchange_world import bind, chain, make_exchange
@@ -47,16 +56,22 @@ def test_a_listener_from_outside_is_told_of_a_queues_life() -> None:
     notifications = Notifications()
     domain.events.subscribe(notifications)
 
-    make_queue(domain, "orders", address="sales")
+    queue = make_queue(domain, "orders", address="sales", filter="x = 1")
+    domain.update_queue("orders", {"filter": "x = 2"})
+    domain.update_queue("orders", {"enabled": False})
     domain.delete_address("sales", force=True, reason="closed")
+
+    facts = BindingFacts(queue.id, "orders", "x = 1", False, False)
+    changed = BindingFacts(queue.id, "orders", "x = 2", False, False)
 
     assert notifications.told == [
         AddressAdded("sales", False),
         QueueAdded("orders", "sales", False),
-        BindingAdded("orders", "sales", RoutingType.ANYCAST),
+        BindingAdded("orders", "sales", RoutingType.ANYCAST, facts),
+        BindingUpdated("orders", "sales", RoutingType.ANYCAST, changed),
         QueueRemoved("orders", "sales", "closed"),
-        BindingRemoved("orders", "sales", RoutingType.ANYCAST),
-        AddressRemoved("sales", "closed"),
+        BindingRemoved("orders", "sales", RoutingType.ANYCAST, changed),
+        AddressRemoved("sales", "closed", frozenset(RoutingType)),
     ]
 
 
@@ -94,22 +109,43 @@ def test_sessions_and_consumers_are_events() -> None:
     domain.events.subscribe(notifications, SessionOpened, SessionClosed, ConsumerOpened, ConsumerClosed)
 
     session = make_session(domain, "c1")
-    consumer = session.consume(queue, Recorder())
+    consumer = session.consume(queue, Recorder(), parse_filter("x = 1"))
     session.close_consumer(consumer)
     session.close_consumer(consumer)
     browser = session.consume(queue, Recorder(), browse=True)
     session.close()
     session.close()
 
-    who = (session.id, "tester", "c1", "", "test")
+    who = ClientFacts("tester", "c1", "", "test")
     assert notifications.told == [
-        SessionOpened(*who),
-        ConsumerOpened(consumer.id, "q", "q", session.id, False),
-        ConsumerClosed(consumer.id, "q", "q", session.id, False),
-        ConsumerOpened(browser.id, "q", "q", session.id, True),
-        ConsumerClosed(browser.id, "q", "q", session.id, True),
-        SessionClosed(*who),
+        SessionOpened(session.id, who),
+        ConsumerOpened(consumer.id, "q", "q", session.id, False, "x = 1", 1, who),
+        ConsumerClosed(consumer.id, "q", "q", session.id, False, "x = 1", 0, who, "closed"),
+        ConsumerOpened(browser.id, "q", "q", session.id, True, None, 1, who),
+        ConsumerClosed(browser.id, "q", "q", session.id, True, None, 0, who, "closed"),
+        SessionClosed(session.id, who, "closed"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("end", "reason"),
+    [
+        (lambda domain, session: session.close(failed=True), "connection lost"),
+        (lambda domain, session: domain.delete_queue("q", force=True), "its queue was deleted"),
+    ],
+)
+def test_why_a_consumer_has_left_is_told(end: Callable[[Domain, Session], None], reason: str) -> None:
+    """An operator asks for it first."""
+    domain = make_domain()
+    session = make_session(domain)
+    consumer = session.consume(make_queue(domain), Recorder())
+    told = Notifications()
+    domain.events.subscribe(told, ConsumerClosed)
+
+    end(domain, session)
+    session.close_consumer(consumer)
+
+    assert [getattr(each, "reason", None) for each in told.told] == [reason]
 
 
 def test_messages_are_no_events() -> None:
