@@ -25,6 +25,7 @@ from artemis_py.core.queues.dispatcher import Dispatcher
 from artemis_py.core.routing.domain import Domain
 from artemis_py.core.runtime.entropy import Entropy
 from artemis_py.core.runtime.events import Events
+from artemis_py.core.runtime.outer_events import DiskChanged
 from artemis_py.core.runtime.referrals import Router
 from artemis_py.core.services.domains import Domains
 from artemis_py.core.services.services import Services
@@ -111,7 +112,7 @@ class Broker:
         """Access to the core that protocol managers are created with."""
         self._disk: DiskMonitor | None = None
         if self._store is not None:
-            self._disk = DiskMonitor(self._store.folder, DiskLimit(), dispatcher.disk_changed)
+            self._disk = DiskMonitor(self._store.folder, DiskLimit(), self._disk_changed)
         self.deployment: Final = Deployment(self.services.sessions, rules, self._disk)
         """Changes the broker as a configuration says."""
         self.life: Final = Lifecycle()
@@ -372,6 +373,11 @@ class Broker:
             self.mesh.mesh.retained.load(self.services.retained)
         if self.web is not None:
             self.web.begin(facts)
+
+    def _disk_changed(self, is_full: bool, is_exhausted: bool) -> None:
+        self.domain.dispatcher.disk_changed(is_full, is_exhausted)
+        used_part = -1.0 if self._disk is None else self._disk.used_part
+        self.domain.events.emit(DiskChanged(is_full, used_part))
 
     def _stop_managing(self) -> None:
         if self.web is not None:

@@ -60,7 +60,7 @@ def make_logins(
     def others() -> list[Sessions]:
         return [host.services.sessions for host in (*hosts.all(), *hosts.leaving())]
 
-    logins = LoginService(files.load(), worker.submit, loop.call_later, loop.time)
+    logins = LoginService(files.load(), worker.submit, loop.call_later, loop.time, sessions.domain.events)
     sessions.domain.subject_now = lambda subject: subject_now(logins.users, subject)
     watch = UsersWatch(files, logins, sessions, connections.end_logins, turn.plan, others)
     looks = Repeated(loop, turn.enter, watch.look)

@@ -15,6 +15,8 @@ from typing import Final, Protocol, TypeVar
 from attrs import frozen
 
 from artemis_py.core.runtime.access import Subject
+from artemis_py.core.runtime.events import Events
+from artemis_py.core.runtime.outer_events import LoginFailed
 from artemis_py.logs import LogBrake, named_logger
 from artemis_py.peers import address_of
 from artemis_py.protocol import LoginOutcome, LoginResult
@@ -76,8 +78,16 @@ class _Address:
 class LoginService:
     """Login service that all acceptors share; see the module."""
 
-    def __init__(self, users: Users, submit: Submit, call_later: CallLater, now: Callable[[], float]) -> None:
-        """Create it; `now` returns the seconds of a monotonic clock."""
+    def __init__(
+        self,
+        users: Users,
+        submit: Submit,
+        call_later: CallLater,
+        now: Callable[[], float],
+        events: Events | None = None,
+    ) -> None:
+        """Create it; `now` returns the seconds of a monotonic clock, and `events` are told of logins that fail."""
+        self._events = Events() if events is None else events
         self._users = users
         self._submit = submit
         self._call_later = call_later
@@ -198,6 +208,8 @@ class LoginService:
         template = "login failed: user=%s peer=%s mechanism=%s reason=%s"
         source = address_of(attempt.peer)
         self._brake.warning(source, template, user, attempt.peer, attempt.mechanism, reason)
+        if self._events.wants(LoginFailed):
+            self._events.emit(LoginFailed(attempt.user, attempt.peer, attempt.mechanism, reason))
 
     def _is_braked(self, address: _Address, now: float) -> bool:
         """Tell whether the last FREE_FAILURES failures are all within FAILURE_MEMORY_S."""

@@ -7,6 +7,7 @@ import ssl
 from collections.abc import Sequence
 from typing import Final
 
+from artemis_py.core.runtime.outer_events import AcceptorStarted, AcceptorStopped
 from artemis_py.errors import ConfigError, Problem
 from artemis_py.logs import named_logger
 from artemis_py.protocol import ProtocolManager
@@ -38,6 +39,8 @@ class Acceptor:
         self._context = context
         self._tls = context.tls
         self._server: asyncio.Server | None = None
+        self._announced_port: int | None = None
+        """Port that listeners were told of; None while it does not listen."""
 
     @property
     def config(self) -> AcceptorConfig:
@@ -83,6 +86,8 @@ class Acceptor:
         LOGGER.info(
             "listening: acceptor=%s address=%s:%d protocols=%s", config.name, config.host, self.port, self.protocols
         )
+        self._announced_port = self.port
+        self._context.events.emit(AcceptorStarted(config.name, config.host, self.port, tuple(self.protocols)))
 
     def renew_certificates(self) -> None:
         """Read the files of TLS again, for connections that come from now on.
@@ -105,6 +110,10 @@ class Acceptor:
             for _ in range(ITERATIONS_OF_ACCEPT):
                 await asyncio.sleep(0)
         server.close()
+        port, self._announced_port = self._announced_port, None
+        if port is not None:
+            config = self._context.config
+            self._context.events.emit(AcceptorStopped(config.name, config.host, port))
 
 
 def url_of(acceptors: Sequence[Acceptor], scheme: str) -> str:
