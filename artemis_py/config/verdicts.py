@@ -170,7 +170,6 @@ CORE: Final[Mapping[str, Verdict]] = {
 }
 
 _OLD_JMS: Final = "it is an old name on which Artemis does not act either; write {}"
-_SLOW: Final = _none("slow consumers are not looked for")
 
 ADDRESS_SETTING: Final[Mapping[str, Verdict]] = {
     "auto-create-jms-queues": _none(_OLD_JMS.format("auto-create-queues")),
@@ -186,10 +185,6 @@ ADDRESS_SETTING: Final[Mapping[str, Verdict]] = {
     "management-message-attribute-size-limit": _none("management shows no attribute that could be cut"),
     "message-counter-history-day-limit": _COUNTED,
     **_each("page-max-cache-size page-size-bytes prefetch-page-bytes prefetch-page-messages", _NO_PAGE_FILES),
-    **_each("slow-consumer-check-period slow-consumer-threshold slow-consumer-threshold-measurement-unit", _SLOW),
-    "slow-consumer-policy": _refused(
-        "slow consumers would keep their messages, they are not ended; remove it if they may", "NOTIFY"
-    ),
 }
 
 SECURITY_SETTINGS: Final[Mapping[str, Verdict]] = {

@@ -12,6 +12,7 @@ from artemis_py.core.runtime.events import (
     ConnectionClosed,
     ConnectionOpened,
     ConnectionRefused,
+    ConsumerSlow,
     DeadLettered,
     Denied,
     DivertLoop,
@@ -73,6 +74,7 @@ class EventLog:
             ConnectionOpened: self._connection_opened,
             ConnectionClosed: self._connection_closed,
             ConnectionRefused: self._connection_refused,
+            ConsumerSlow: self._consumer_slow,
             Unrouted: self._unrouted,
             Dropped: self._dropped,
             DeadLettered: self._dead_lettered,
@@ -136,6 +138,14 @@ class EventLog:
         if brake is None:
             brake = self._brakes[event.acceptor] = LogBrake(TRANSPORT, self._now)
         brake.warning(address_of(event.peer), REFUSALS[event.cause], event.peer, event.detail)
+
+    def _consumer_slow(self, event: ConsumerSlow) -> None:
+        what = "slow consumer is disconnected" if event.is_disconnected else "consumer is slow"
+        template = what + ": queue=%s user=%s client=%s peer=%s acknowledged=%d seconds=%.1f demanded=%s"
+        client = event.client
+        user = "anonymous" if client.user is None else client.user
+        facts = (user, client.client_id, client.peer, event.acknowledged, event.span_ms / 1000, event.demand)
+        self._brake.warning(address_of(client.peer), template, event.queue, *facts)
 
     def _unrouted(self, event: Unrouted) -> None:
         """Warn of what surprises new users most (artemis-model §9.1): a topic without subscribers keeps nothing."""

@@ -5,12 +5,14 @@ import logging
 import pytest
 
 from artemis_py.core.runtime.access import Permission, Subject
+from artemis_py.core.runtime.event_facts import ClientFacts
 from artemis_py.core.runtime.events import (
     AddressAdded,
     AddressRemoved,
     ConnectionClosed,
     ConnectionOpened,
     ConnectionRefused,
+    ConsumerSlow,
     Denied,
     DivertLoop,
     Dropped,
@@ -92,6 +94,22 @@ def test_what_is_created_on_demand_is_for_debugging_only(log: EventLog, caplog: 
         "unbound: exchange=e key=k exchange=f",
         "exchange deleted: name=e reason=unused",
     ]
+
+
+@pytest.mark.parametrize(
+    ("is_disconnected", "what"), [(False, "consumer is slow"), (True, "slow consumer is disconnected")]
+)
+def test_a_slow_consumer_is_a_line_with_both_numbers(
+    log: EventLog, caplog: pytest.LogCaptureFixture, is_disconnected: bool, what: str
+) -> None:
+    """An operator sees whose it is, what it did and what was demanded; a client cannot fill the log with it."""
+    client = ClientFacts(None, "c1", "AMQP", "192.0.2.1:5")
+    for number in range(100):
+        log.write(ConsumerSlow(number, "q", "a", 3, 2, client, 4, 5000, "10 messages per second", is_disconnected))
+
+    facts = "queue=q user=anonymous client=c1 peer=192.0.2.1:5 acknowledged=4 seconds=5.0"
+    assert {record.getMessage() for record in caplog.records} == {f"{what}: {facts} demanded=10 messages per second"}
+    assert [record.levelno for record in caplog.records] == [logging.WARNING] * LINES_OF_SOURCE
 
 
 def test_a_duplicate_names_address_and_id(log: EventLog, caplog: pytest.LogCaptureFixture) -> None:

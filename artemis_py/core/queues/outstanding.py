@@ -63,6 +63,11 @@ class Outstanding:
         reference.outstanding = None
         self.count -= 1
 
+    @property
+    def oldest(self) -> "Reference | None":
+        """The first reference in the list; None if there is none, or nothing but runs."""
+        return self._head
+
     # -- runs --------------------------------------------------------------------------------------------------
 
     def add_run(self, run: "Run") -> None:

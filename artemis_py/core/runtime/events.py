@@ -172,6 +172,27 @@ class ConsumerClosed(Event):
 
 
 @frozen
+class ConsumerSlow(Event):
+    """A consumer acknowledges fewer messages than the settings of its address demand."""
+
+    id: int
+    queue: str
+    address: str
+    session_id: int
+    count: int
+    """Consumers and browsers that the queue has."""
+    client: ClientFacts
+    acknowledged: int
+    """Messages that it acknowledged in the time that was looked at."""
+    span_ms: int
+    """That time."""
+    demand: str
+    """What was demanded, in words: `10 messages per second`."""
+    is_disconnected: bool
+    """Whether its connection is ended for it."""
+
+
+@frozen
 class ProducerOpened(Event):
     """A client attached a sender to an address, where it stays until `ProducerClosed`."""
 

@@ -22,6 +22,7 @@ def clear(services: Services) -> Steps:
     """Delete everything in a domain that nobody is connected to, and its records in the store. Raises StoreError."""
     domain = services.sessions.domain
     services.reaper.stop()
+    services.slow_consumers.stop()
     meter = domain.meter
     end = meter.work + SLICE_UNITS
     for _ in _parts(services):

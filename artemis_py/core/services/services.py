@@ -12,6 +12,7 @@ from artemis_py.core.services.leases import Leases
 from artemis_py.core.services.reaper import Reaper
 from artemis_py.core.services.retained import RetainedMessages
 from artemis_py.core.services.retroactive import Retroactive
+from artemis_py.core.services.slow_consumers import SlowConsumers
 from artemis_py.core.services.staging import Staging
 from artemis_py.core.sessions.sessions import Sessions
 
@@ -32,3 +33,4 @@ class Services:
         self.jobs: Final = Jobs(sessions)
         self.leases: Final = Leases()
         self.reaper: Final = Reaper(sessions)
+        self.slow_consumers: Final = SlowConsumers(sessions)

@@ -39,6 +39,22 @@ class DiskFullPolicy(Enum):
     FAIL = "FAIL"
 
 
+class SlowConsumerPolicy(Enum):
+    """Policy for consumers that are too slow (docs/notifications.md#slow-consumers)."""
+
+    NOTIFY = "NOTIFY"
+    KILL = "KILL"
+
+
+class SlowConsumerUnit(Enum):
+    """Time that `slow-consumer-threshold` counts messages in."""
+
+    MESSAGES_PER_SECOND = "MESSAGES_PER_SECOND"
+    MESSAGES_PER_MINUTE = "MESSAGES_PER_MINUTE"
+    MESSAGES_PER_HOUR = "MESSAGES_PER_HOUR"
+    MESSAGES_PER_DAY = "MESSAGES_PER_DAY"
+
+
 class DeletionPolicy(Enum):
     """Policy for addresses and queues that are no longer in the configuration (artemis-model §6.10)."""
 
@@ -219,6 +235,25 @@ class ResolvedSettings:
         -1,
         "How many of the last duplicate ids (`_AMQ_DUPL_ID`) the address remembers; 0: none, so duplicates are "
         "accepted; -1: the broker's `id-cache-size`.",
+    )
+
+    slow_consumer_threshold: int = option(
+        Kind.COUNT,
+        -1,
+        "Messages in each second (or another unit) that a consumer must acknowledge, as long as it has so many; 0 or "
+        "-1: any number (docs/notifications.md#slow-consumers).",
+    )
+    slow_consumer_threshold_measurement_unit: SlowConsumerUnit = option(  # noqa: RUF009  `option` makes a field
+        SlowConsumerUnit, SlowConsumerUnit.MESSAGES_PER_SECOND, "Unit of `slow-consumer-threshold`."
+    )
+    slow_consumer_check_period: int = option(
+        Kind.COUNT, 5, "Seconds between two looks at the consumers of the address.", minimum=1
+    )
+    slow_consumer_policy: SlowConsumerPolicy = option(  # noqa: RUF009  `option` makes a field
+        SlowConsumerPolicy,
+        SlowConsumerPolicy.NOTIFY,
+        "What happens to a consumer that is too slow. NOTIFY: the log and a notification say so; KILL: its connection "
+        "is ended.",
     )
 
     resolved_queues: dict[object, QueueSettings] = field(factory=dict, init=False, eq=False, repr=False)

@@ -38,6 +38,10 @@ class SettingsRepository:
         """Run `callback` after each change, when `resolve` already returns the new settings."""
         self._hierarchy.on_change(callback)
 
+    def layers(self) -> list[AddressSettings]:
+        """Return the settings of each match, in no order that matters."""
+        return [layer for _, layer in self._hierarchy.items()]
+
     def values(self, address: str) -> dict[str, tuple[object, str | None]]:
         """Return the value of each setting of an address and the match that it comes from, by attribute.
 

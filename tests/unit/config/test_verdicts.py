@@ -141,7 +141,6 @@ def test_an_element_has_its_class(parent: str, name: str) -> None:
         "<store><file-store/></store>",
         "<persist-delivery-count-before-delivery>false</persist-delivery-count-before-delivery>",
         "<wild-card-routing-enabled>true</wild-card-routing-enabled>",
-        in_setting("<slow-consumer-policy>NOTIFY</slow-consumer-policy>"),
         f"<broker-plugins><broker-plugin class-name='{LOGS}'><property key='a'/></broker-plugin></broker-plugins>",
     ],
 )
@@ -159,7 +158,6 @@ def test_what_is_refused_is_accepted_if_it_asks_for_nothing(core: str) -> None:
         "<ha-policy><primary-only><scale-down/></primary-only></ha-policy>",
         "<store><database-store/></store>",
         "<persist-delivery-count-before-delivery>true</persist-delivery-count-before-delivery>",
-        in_setting("<slow-consumer-policy>KILL</slow-consumer-policy>"),
         "<broker-plugins><broker-plugin class-name='com.example.Plugin'/></broker-plugins>",
         "<security-settings><security-setting-plugin class-name='com.example.Plugin'/></security-settings>",
     ],
