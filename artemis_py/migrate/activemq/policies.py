@@ -19,6 +19,9 @@ _COLLECTION_MS: Final = "60000"
 _BUCKETS: Final = re.compile(r"bucket(?:\?.*?bucketCount=(\d+).*)?")
 _DEFAULT_BUCKETS: Final = 1024
 _DEFAULT_RECOVERED: Final = 100
+_DEFAULT_PATIENCE_MS: Final = 30_000
+_DAY_MS: Final = 86_400_000
+_LONGEST_PERIOD_S: Final = 60
 
 # What ActiveMQ does without any policy, where this broker does something else by itself.
 DEFAULTS: Final = {
@@ -42,6 +45,7 @@ _NEUTRAL: Final = DEFAULTS | {
     "default-exclusive-queue": "false",
     "default-group-buckets": "-1",
     "retroactive-message-count": "0",
+    "slow-consumer-threshold": "-1",
     "auto-create-dead-letter-resources": "false",
     "auto-create-expiry-resources": "false",
     "dead-letter-queue-prefix": "DLQ.",
@@ -222,6 +226,10 @@ def _read_child(reading: Reading, child: ForeignElement, settings: Settings, is_
             case "subscriptionRecoveryPolicy", "lastImageSubscriptionRecoveryPolicy":
                 reading.tell(part)
                 settings["retroactive-message-count"] = "1", origin
+            case "slowConsumerStrategy", "abortSlowConsumerStrategy":
+                _read_slow(reading, part, "maxSlowDuration", settings)
+            case "slowConsumerStrategy", "abortSlowAckConsumerStrategy":
+                _read_slow(reading, part, "maxTimeSinceLastAck", settings)
             case "messageGroupMapFactory", "messageGroupHashBucketFactory":
                 reading.tell(part)
                 count = reading.number(part, "bucketCount") or _DEFAULT_BUCKETS
@@ -230,6 +238,22 @@ def _read_child(reading: Reading, child: ForeignElement, settings: Settings, is_
             case "pendingMessageLimitStrategy", "constantPendingMessageLimitStrategy":
                 if reading.number(part, "limit") == -1:
                     reading.tell(part, "", Outcome.NEEDLESS, "nothing is discarded here either")
+
+
+def _read_slow(reading: Reading, part: ForeignElement, attribute: str, settings: Settings) -> None:
+    """Demand one message in the time after which ActiveMQ ends a consumer that settles none."""
+    patience_ms = reading.number(part, attribute)
+    if patience_ms is None:
+        patience_ms = _DEFAULT_PATIENCE_MS
+    if patience_ms <= 0:
+        reading.tell(part, "", Outcome.DROPPED, "without a time no consumer is slow here")
+        return
+    reading.tell(part)
+    origin = reading.origin(part)
+    settings["slow-consumer-policy"] = "KILL", origin
+    settings["slow-consumer-threshold"] = str(max(_DAY_MS // patience_ms, 1)), origin
+    settings["slow-consumer-threshold-measurement-unit"] = "MESSAGES_PER_DAY", origin
+    settings["slow-consumer-check-period"] = str(min(max(patience_ms // 1000, 1), _LONGEST_PERIOD_S)), origin
 
 
 def _read_shared(reading: Reading, part: ForeignElement, settings: Settings) -> None:

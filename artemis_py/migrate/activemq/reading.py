@@ -21,8 +21,8 @@ CONTAINERS: Final = words(
     virtualDestinationInterceptor virtualDestinations systemUsage memoryUsage storeUsage tempUsage plugins map
     authorizationMap authorizationEntries users deadLetterStrategy pendingMessageLimitStrategy pendingSubscriberPolicy
     pendingQueuePolicy pendingDurableSubscriberPolicy dispatchPolicy subscriptionRecoveryPolicy forwardTo
-    persistenceAdapter persistenceFactory authorizationEntry authenticationUser entries redeliveryPolicy
-    tempDestinationAuthorizationEntry deadLetterQueue queue topic
+    slowConsumerStrategy persistenceAdapter persistenceFactory authorizationEntry authenticationUser entries
+    redeliveryPolicy tempDestinationAuthorizationEntry deadLetterQueue queue topic
     """
 )
 

@@ -221,9 +221,29 @@ POLICIES: Final[tuple[Rule | tuple[Rule, ...], ...]] = (
         "constantPendingMessageLimitStrategy.limit prefetchRatePendingMessageLimitStrategy.multiplier",
         "see the element",
     ),
+    changed(
+        "abortSlowConsumerStrategy",
+        "`slow-consumer-policy` KILL: the connection of a consumer is ended that has messages and acknowledges none",
+    ),
+    changed(
+        "abortSlowConsumerStrategy.maxSlowDuration", "the time in which one is to be acknowledged; 30 s if missing"
+    ),
+    changed("abortSlowAckConsumerStrategy", "as abortSlowConsumerStrategy"),
+    changed("abortSlowAckConsumerStrategy.maxTimeSinceLastAck", "the time for one; 30 s if missing"),
     *dropped(
-        "abortSlowConsumerStrategy abortSlowAckConsumerStrategy slowConsumerStrategy",
-        "slow consumers are not disconnected",
+        "abortSlowConsumerStrategy.maxSlowCount abortSlowAckConsumerStrategy.maxSlowCount "
+        "abortSlowAckConsumerStrategy.maxSlowDuration",
+        "the first time is enough",
+    ),
+    *needless(
+        "abortSlowConsumerStrategy.checkPeriod abortSlowAckConsumerStrategy.checkPeriod "
+        "abortSlowConsumerStrategy.ignoreNetworkConsumers abortSlowAckConsumerStrategy.ignoreNetworkConsumers "
+        "abortSlowAckConsumerStrategy.ignoreIdleConsumers",
+        "consumers are looked at as often as is needed, idle ones and brokers are never slow",
+    ),
+    *dropped(
+        "abortSlowConsumerStrategy.abortConnection abortSlowAckConsumerStrategy.abortConnection",
+        "the connection is always ended, a consumer alone is not",
     ),
     *needless("messageEvictionStrategy", "nothing is discarded for slow subscribers"),
     needless("roundRobinDispatchPolicy simpleDispatchPolicy", "the default here"),

@@ -6,7 +6,7 @@ import pytest
 
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.runtime.access import Permission
-from artemis_py.core.settings.address_settings import DiskFullPolicy, FullPolicy
+from artemis_py.core.settings.address_settings import DiskFullPolicy, FullPolicy, SlowConsumerPolicy, SlowConsumerUnit
 from artemis_py.security.authenticator import AnonymousAccess
 from tests.migration import connectors, migrate, migrate_broker, policies
 
@@ -270,6 +270,27 @@ def test_recovery_of_subscriptions(tmp_path: Path) -> None:
     assert result.setting("a", "retroactive-message-count") == 9
     assert result.setting("b", "retroactive-message-count") == 1
     assert result.outcome("timedSubscriptionRecoveryPolicy").startswith("dropped: ")
+
+
+def test_strategies_for_slow_consumers(tmp_path: Path) -> None:
+    """Both end a consumer that has messages and settles none for a time: one message is demanded in it."""
+    entries = [
+        f'<policyEntry queue="{name}"><slowConsumerStrategy>{strategy}</slowConsumerStrategy></policyEntry>'
+        for name, strategy in (
+            ("a", "<abortSlowConsumerStrategy/>"),
+            ("b", '<abortSlowAckConsumerStrategy maxTimeSinceLastAck="600000" abortConnection="true"/>'),
+            ("c", '<abortSlowConsumerStrategy maxSlowDuration="-1" maxSlowCount="5"/>'),
+        )
+    ]
+    result = migrate_broker(tmp_path, policies(*entries))
+
+    assert result.setting("a", "slow-consumer-policy") is SlowConsumerPolicy.KILL
+    assert result.setting("a", "slow-consumer-threshold-measurement-unit") is SlowConsumerUnit.MESSAGES_PER_DAY
+    for name, patience_s, period_s in (("a", 30, 30), ("b", 600, 60)):
+        assert result.setting(name, "slow-consumer-threshold") == 86_400 // patience_s
+        assert result.setting(name, "slow-consumer-check-period") == period_s
+    assert result.setting("c", "slow-consumer-threshold") is None
+    assert result.outcome("abortSlowAckConsumerStrategy.abortConnection").startswith("dropped: ")
 
 
 # --- virtual destinations ---
