@@ -33,9 +33,11 @@ from artemis_py.core.sessions.sessions import Sessions
 from artemis_py.core.settings.exchange_config import NO_EXCHANGES
 from artemis_py.deployment.apply import Deployment
 from artemis_py.deployment.broker_connections import BrokerConnections, Surroundings
+from artemis_py.deployment.events import ConfigurationApplied, ConfigurationRejected
 from artemis_py.deployment.lifecycle import Lifecycle, Part, State
 from artemis_py.deployment.logins import AuthenticatorOf, Logins, make_logins, open_to_all
 from artemis_py.deployment.meshes import BrokerMesh, mesh_of
+from artemis_py.deployment.notifications import BrokerNotifications
 from artemis_py.deployment.plan import EMPTY, Plan, plan
 from artemis_py.deployment.protocols import installed_protocols
 from artemis_py.deployment.referrals import ClientReferrals
@@ -191,7 +193,15 @@ class Broker:
                 part.renew_certificates()
             except ConfigError as error:
                 problems += error.problems
-        return Reloaded(wanted, problems)
+        reloaded = Reloaded(wanted, problems)
+        texts = tuple([str(each) for each in problems])
+        self.domain.events.emit(ConfigurationApplied(reloaded.made, reloaded.waiting, texts))
+        return reloaded
+
+    def reload_refused(self, problems: Sequence[Problem]) -> None:
+        """Tell listeners that a configuration was not read, because of mistakes in it."""
+        with self.in_turn():
+            self.domain.events.emit(ConfigurationRejected(tuple([str(each) for each in problems])))
 
     def hurry(self) -> None:
         """Stop waiting for clients to leave by themselves (`graceful-shutdown-enabled`)."""
@@ -287,6 +297,7 @@ class Broker:
         surroundings = Surroundings(domain=domain, managers=managers, turn=turn, connections=self.connections)
         bridges = self.broker_connections = self.deployment.connections = BrokerConnections(surroundings)
         lines = Repeated(loop, turn.enter, count_left_out)
+        notifications = BrokerNotifications(self.virtual_hosts.hosts, turn.plan)
         self.life.add(
             Part("scratch", State.STANDBY, stop=self._scratch.close),
             Part("turn", State.STANDBY, stop=turn.stop),
@@ -299,6 +310,7 @@ class Broker:
             *store,
             Part("addresses", State.RECOVERING, self._deploy),
             Part("management", State.RECOVERING, self._manage, self._stop_managing),
+            Part("notifications", State.RECOVERING, lambda: notifications.start(self.node_id), notifications.stop),
             *[Part(manager.name, State.ACTIVE, manager.start) for manager in managers],
             Part("reaper", State.ACTIVE, services.reaper.start, services.reaper.stop),
             Part("virtual hosts", State.ACTIVE, self.virtual_hosts.hosts.begin, self.virtual_hosts.hosts.end),

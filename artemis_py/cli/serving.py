@@ -37,7 +37,7 @@ async def serve(
     config = source()
     broker = Broker(config)
     watching = None if watched is None else Watching(watched, lambda: refresh_period_s(broker.deployment.config))
-    reloader = Reloader(source, broker.reload, watching)
+    reloader = Reloader(source, broker.reload, watching, broker.reload_refused)
 
     def receive(name: str) -> None:
         LOGGER.info("signal received: name=%s", name)

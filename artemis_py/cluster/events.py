@@ -6,6 +6,20 @@ from artemis_py.core.runtime.events import Event
 
 
 @frozen
+class MeshStarted(Event):
+    """This broker connects to others, and lets them in."""
+
+    cluster: str
+
+
+@frozen
+class MeshStopped(Event):
+    """This broker has ended its connections to others, and makes and takes none."""
+
+    cluster: str
+
+
+@frozen
 class PeerUp(Event):
     """Messages may go to another broker, and come from it."""
 

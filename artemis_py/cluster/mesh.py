@@ -207,7 +207,9 @@ class Mesh(TurnListener):
         """Tell whether an address or a queue is the broker's own."""
         options = self.domain.options
         own = ("$", "ActiveMQ.Advisory.", options.internal_naming_prefix, options.management_address)
-        return name in self.domain.reserved or name.startswith(own)
+        # Each broker reports for itself (as `$`, exactly the name: names below it are those of applications).
+        is_report = name == options.management_notification_address
+        return is_report or name in self.domain.reserved or name.startswith(own)
 
     def is_shared(self, address: str, queue: str) -> bool:
         """Tell whether the mesh may have a queue of this name."""

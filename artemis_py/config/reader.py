@@ -239,7 +239,13 @@ class _Reader:
     def _broker_settings(self) -> BrokerSettings:
         values = self._elements.children(self._core, BROKER_OPTIONS, "core")
         values.setdefault("global_max_size_bytes", half_of_memory())
-        return BrokerSettings(**values, wildcards=self._wildcards())
+        settings = BrokerSettings(**values, wildcards=self._wildcards())
+        element = self._core.find(in_core("management-notification-address"))
+        place = self._report.place(self._core if element is None else element)
+        self._elements.check_separator(settings.management_notification_address, place)
+        if settings.management_notification_address == settings.management_address:
+            self._report.problem(place, "is the management-address, too; choose another one for notifications")
+        return settings
 
     def _wildcards(self) -> WildcardSyntax:
         element = self._core.find(in_core("wildcard-addresses"))

@@ -117,7 +117,6 @@ CORE: Final[Mapping[str, Verdict]] = {
         _none("permissions are not cached, and a login for ten seconds (docs/security.md)"),
     ),
     "resolve-protocols": _none("installed protocols are found by themselves"),
-    "suppress-session-notifications": _none("there are no notifications"),
     "system-property-prefix": _none("environment variables replace values (docs/configuration.md)"),
     **_each(
         "mqtt-session-scan-interval mqtt-session-state-persistence-timeout mqtt-subscription-persistence-enabled",
@@ -134,7 +133,6 @@ CORE: Final[Mapping[str, Verdict]] = {
     "global-max-size-percent-of-jvm-max-memory": _left_out(
         "there is no Java machine; write global-max-size, or half of the memory is used"
     ),
-    "management-notification-address": _left_out("there are no notifications; the log has the events"),
     **_each("metrics metrics-plugin", _left_out("<web> publishes metrics (docs/monitoring.md)")),
     **_each(
         "network-check-NIC network-check-URL-list network-check-list network-check-period network-check-ping-command "

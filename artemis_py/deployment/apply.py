@@ -103,7 +103,8 @@ class Deployment:
         for address in wanted.addresses:
             names |= {domain.queues[each.name].address.name for each in address.queues if each.name in domain.queues}
         if may_delete(wanted):
-            names |= {address.name for address in domain.addresses.values() if _is_declared(address)}
+            own = domain.options.management_notification_address
+            names |= {each.name for each in domain.addresses.values() if _is_declared(each) and each.name != own}
         found = [domain.addresses[name] for name in sorted(names) if name in domain.addresses]
         addresses = tuple([_described(address) for address in found])
         diverts = existing_diverts(domain, [*self.config.diverts, *wanted.diverts], wanted)

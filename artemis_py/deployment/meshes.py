@@ -15,7 +15,7 @@ from attrs import evolve, frozen
 
 from artemis_py.cluster.clients import write_url
 from artemis_py.cluster.drain import Parting
-from artemis_py.cluster.events import MemberForgotten
+from artemis_py.cluster.events import MemberForgotten, MeshStarted, MeshStopped
 from artemis_py.cluster.finders.choice import finder_of
 from artemis_py.cluster.finders.finder import Endpoint, Finder
 from artemis_py.cluster.finders.zeroconf import Announcement
@@ -148,6 +148,7 @@ class BrokerMesh:
         for member in list(self.mesh.members.values()):
             self._learn(member)
         self.mesh.start(self._start_dialling)
+        self.surroundings.domain.events.emit(MeshStarted(self.config.name))
 
     def _start_dialling(self) -> None:
         if self._is_stopped:
@@ -170,6 +171,7 @@ class BrokerMesh:
             dial.connector.stop("the broker stops")
         if self._mesh is not None:
             self._mesh.close("the broker stops")
+            self.surroundings.domain.events.emit(MeshStopped(self.config.name))
         for dial in self._dials.values():
             await dial.connector.wait_stopped()
         if self._finder is not None:
@@ -224,10 +226,12 @@ class BrokerMesh:
         """End all connections for a time; see `MeshFacts`."""
         self.is_started = False
         self.mesh.close("stopped by an administrator")
+        self.surroundings.domain.events.emit(MeshStopped(self.config.name))
 
     def start_again(self) -> None:
         """Connect again; see `MeshFacts`."""
         self.is_started = True
+        self.surroundings.domain.events.emit(MeshStarted(self.config.name))
 
     def forget(self, member: str) -> int:
         """Forget a member for good; see `MeshFacts`."""

@@ -60,6 +60,7 @@ AT_RUN_TIME: Final = frozenset(
         "populate_validated_user",
         "reject_empty_validated_user",
         "resource_limit_settings",
+        "suppress_session_notifications",
         "transaction_timeout_ms",
     }
 )

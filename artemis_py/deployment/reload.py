@@ -42,6 +42,16 @@ class Reloaded:
     problems: Sequence[Problem]
     """Changes that were refused, and files that could not be used."""
 
+    @property
+    def made(self) -> int:
+        """Number of changes that the running broker follows, but for those that were refused."""
+        return len(self.plan.changes) - self.waiting
+
+    @property
+    def waiting(self) -> int:
+        """Number of changes that wait for the next start."""
+        return sum(change.needs_restart for change in self.plan.changes)
+
     def log(self) -> None:
         """Write one line for each change and problem, then the sum."""
         made = [change for change in self.plan.changes if not change.needs_restart]
@@ -74,9 +84,14 @@ class Reloader:
         source: Callable[[], BrokerConfig],
         reload: Callable[[BrokerConfig], Reloaded],
         watching: Watching | None = None,
+        refused: Callable[[Sequence[Problem]], None] | None = None,
     ) -> None:
-        """Create it. `source` reads the configuration, in a thread, and `reload` has the broker follow it."""
+        """Create it. `source` reads the configuration, in a thread, and `reload` has the broker follow it.
+
+        `refused` is told of the mistakes of one that cannot be followed.
+        """
         self._source: Final = source
+        self._refused: Final = refused
         self._reload: Final = reload
         self._watching: Final = watching
         self._requested: Final = asyncio.Event()
@@ -99,6 +114,8 @@ class Reloader:
             except ConfigError as error:
                 for problem in error.problems:
                     LOGGER.error("configuration is not reloaded: %s", problem)
+                if self._refused is not None:
+                    self._refused(error.problems)
             except Exception:  # the task must live: an operator would ask again and get no answer
                 LOGGER.exception("configuration is not reloaded")
 

@@ -109,8 +109,8 @@ def test_what_is_exported_from_a_running_broker_is_what_another_serves(tmp_path:
         running = run_command("data", "import", str(second), str(file))
         found = taken(client, "orders")
 
-    assert exported.out == f"13 entries written to {file}\n", exported.err
-    assert imported[0].out == "13 entries imported\n", imported[0].err
+    assert exported.out == f"14 entries written to {file}\n", exported.err
+    assert imported[0].out == "14 entries imported\n", imported[0].err
     assert imported[1].out == f"{file} was imported before; nothing was changed\n"
     assert check.code == 0
     assert found == expected

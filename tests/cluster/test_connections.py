@@ -460,7 +460,8 @@ def test_message_that_cannot_be_in_its_queue_is_a_dead_letter(sim: Simulation) -
 
 
 @pytest.mark.parametrize(
-    ("address", "queue"), [("$sys", "q"), ("q", "$.artemis.internal.x"), ("activemq.management", "q")]
+    ("address", "queue"),
+    [("$sys", "q"), ("q", "$.artemis.internal.x"), ("activemq.management", "q"), ("activemq.notifications", "q")],
 )
 def test_message_for_the_broker_itself_ends_the_connection(sim: Simulation, address: str, queue: str) -> None:
     """C48: a peer brings what the mesh has, and nothing else."""

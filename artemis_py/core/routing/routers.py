@@ -26,6 +26,9 @@ class Routers:
         """Number of changes of wildcard addresses' bindings: a router made from an older version is out of date."""
         self.forwarding: int = 0
         """Number of bindings in the domain that send messages on: diverts."""
+        self.reports: set[str] = set()
+        """Addresses on which the broker reports about itself: as with names that begin with `$`, a wildcard in the
+        first word does not cover them."""
         self.remote: RemoteBindings | None = None
         """Destinations at other brokers; None if this broker belongs to no mesh."""
         self._syntax: WildcardSyntax = syntax
@@ -58,6 +61,15 @@ class Routers:
             self._meter.work += sum([len(bindings) for bindings in bound]) // BINDINGS_PER_UNIT
         return router
 
+    def bound(self, address: Address) -> list[Binding]:
+        """Return everything that gets messages of an address, at this broker."""
+        return [binding for bindings in self._bound(address) for binding in bindings]
+
+    def report_on(self, name: str) -> None:
+        """Keep what is sent to an address from clients that ask for everything (`reports`)."""
+        self.reports.add(name)
+        self.version += 1
+
     def remote_changed(self) -> None:
         """Have all routers made again when they are needed, because destinations at other brokers have changed."""
         self.version += 1
@@ -86,7 +98,7 @@ class Routers:
             bound.append(list(address.accessories))
         if self._syntax.routing_enabled:
             steps = self._trie.steps
-            is_reserved = address.name.startswith(RESERVED)
+            is_reserved = address.name.startswith(RESERVED) or address.name in self.reports
             for wild in self._trie.match(address.name):
                 # A client that asks for everything does not mean the addresses on which brokers report on themselves.
                 if wild is not address and not (is_reserved and self._begins_wild(wild.name)):

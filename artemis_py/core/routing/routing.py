@@ -194,6 +194,18 @@ class Routing(Directory):
         message.origin = address
         return self._hand_over(message, address, "", None, None)
 
+    def tell(self, message: Message, address: Address, room_bytes: int) -> int:
+        """Route a message of the broker itself that nobody has to get: it is gone if no binding wants it.
+
+        While memory or the disk is full, that should be told, too: up to `room_bytes` the address takes it then. Raises
+        as `admit`. Returns how many bindings got it.
+        """
+        if not self.routers.of(address).select(message):
+            return 0
+        if self.account.is_full and not address.account.is_full and address.account.size_bytes < room_bytes:
+            return self.answer(message, address)
+        return self.route(message, address)
+
     def deposit(self, message: Message, queue: Queue) -> None:
         """Put a message into one queue, bypassing routing and limits, for example a copy for a late subscriber."""
         message.id = self._numbers.new_message_id()

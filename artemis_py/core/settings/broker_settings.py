@@ -37,6 +37,15 @@ class BrokerSettings:
         "Names of the operations and getters for which `view` is enough; others need `edit`. Unset: each operation "
         "has its permission.",
     )
+    management_notification_address: str = option(
+        Kind.TEXT,
+        "activemq.notifications",
+        "Address on which the broker reports what happens, if somebody listens (docs/notifications.md).",
+        minimum=1,
+    )
+    suppress_session_notifications: bool = option(
+        Kind.BOOLEAN, False, "Do not report there that clients open and end their sessions."
+    )
     message_expiry_scan_period_ms: int = option(
         Kind.MILLISECONDS,
         30_000,

@@ -20,6 +20,7 @@ from attrs import evolve
 from artemis_mqtt.broker.addressing import InvalidTopic, to_address, to_topic
 from artemis_mqtt.engine.packets import PacketType
 from artemis_mqtt.engine.properties import NO_PROPERTIES, Properties, read_properties, write_properties
+from artemis_py.core.messages.builtin_format import PLAIN_FORMAT
 from artemis_py.core.messages.changes import REMOVED, Changes
 from artemis_py.core.messages.message import VALIDATED_USER, Message, keep_user, validated_user
 from artemis_py.core.messages.view import MessageView
@@ -312,6 +313,10 @@ def converted(message: Message, syntax: WildcardSyntax) -> tuple[bytes, bytes]:
     """
     if message.large is not None:
         return _with_user(message, from_view(message.view, syntax))
+    if message.format is PLAIN_FORMAT and message.view.body is None:
+        # All that the broker has to say is in the properties (a notification), which MQTT 3 does not have.
+        view = evolve(message.view, body=dict(message.view.properties))
+        return from_view(view, syntax)
     encodings = message.encodings
     if encodings is None:
         encodings = message.encodings = {}

@@ -15,6 +15,8 @@ from artemis_py.core.settings.address_settings import (
     FullPolicy,
     PageFullPolicy,
     ResolvedSettings,
+    SlowConsumerPolicy,
+    SlowConsumerUnit,
     merge,
 )
 from artemis_py.core.settings.broker_settings import BROKER_OPTIONS, BrokerSettings
@@ -90,6 +92,10 @@ ARTEMIS_DEFAULTS = {
     "enable-ingress-timestamp": False,
     "retroactive-message-count": 0,
     "id-cache-size": -1,
+    "slow-consumer-threshold": -1,
+    "slow-consumer-threshold-measurement-unit": SlowConsumerUnit.MESSAGES_PER_SECOND,
+    "slow-consumer-check-period": 5,
+    "slow-consumer-policy": SlowConsumerPolicy.NOTIFY,
 }
 
 ARTEMIS_BROKER_DEFAULTS = {

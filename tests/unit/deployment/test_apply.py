@@ -276,7 +276,7 @@ async def test_force_deletes_addresses_but_those_made_on_demand() -> None:
 
         reload(broker, config(address_settings=FORCE_ALL))
 
-        assert set(domain.addresses) == {"on.demand"}
+        assert set(domain.addresses) == {"on.demand", "activemq.notifications"}
 
 
 @pytest.mark.parametrize(("settings", "left"), [({}, {"q", "stays"}), (FORCE, {"stays"})])

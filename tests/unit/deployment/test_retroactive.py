@@ -67,7 +67,7 @@ async def test_a_reload_begins_resizes_and_ends_a_history() -> None:
         follow(broker, config(0))
 
         assert broker.domain.others == {}
-        assert sorted(broker.domain.addresses) == ["news"]
+        assert sorted(broker.domain.addresses) == ["activemq.notifications", "news"]
         assert late(broker, "q0") == []
 
 

@@ -55,7 +55,7 @@ def test_each_collection_is_listed(tmp_path: Path, collection: str) -> None:
         found = await site.get(f"{API}/{collection}")
 
         assert found["count"] == len(found["data"])
-        counts = {"queues": 1, "addresses": 2, "diverts": 1, "virtual-hosts": 2, "connections": 1, "acceptors": 1}
+        counts = {"queues": 1, "addresses": 3, "diverts": 1, "virtual-hosts": 2, "connections": 1, "acceptors": 1}
         assert collection not in counts or found["count"] == counts[collection]
 
     run(tmp_path, steps)

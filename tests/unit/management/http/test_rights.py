@@ -15,12 +15,14 @@ BROKER: Final = 'org.apache.activemq.artemis:broker="b"'
 CORE: Final = "<management-message-rbac>true</management-message-rbac>"
 USERS: Final = ("viewer", "pauser", "stranger")
 
-# A viewer sees everything but the address news, and no messages; a pauser may pause the queue besides.
+# A viewer sees everything but the address news, and no messages; a pauser may pause the queue besides. Nobody sees
+# the address of notifications, which every broker has.
 SETTINGS: Final = """
 <security-setting match="activemq.management"><permission type="manage" roles="amq,viewer,pauser"/></security-setting>
 <security-setting match="mops.#">
   <permission type="view" roles="amq,viewer,pauser"/><permission type="edit" roles="amq"/>
 </security-setting>
+<security-setting match="mops.address.activemq.#"/>
 <security-setting match="mops.address.news.#"><permission type="view" roles="amq"/></security-setting>
 <security-setting match="mops.queue.orders.pause"><permission type="edit" roles="amq,pauser"/></security-setting>
 """
