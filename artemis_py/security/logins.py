@@ -164,6 +164,10 @@ class LoginService:
         self._log(attempt, reason)
         done(LoginResult(LoginOutcome.BAD_CREDENTIALS))
 
+    def refuse(self, attempt: Attempt, reason: str, done: Callable[[LoginResult], None]) -> None:
+        """End an attempt that is known to have failed; an address that fails too often waits for the answer."""
+        self._admit(attempt, lambda: self.fail(attempt, reason, done), done)
+
     def _admit(self, attempt: Attempt, start: Callable[[], None], done: Callable[[LoginResult], None]) -> None:
         """Call `start` now, or after a delay if this address has failed too often."""
         address = self._addresses.get(address_of(attempt.peer))

@@ -11,7 +11,7 @@ from artemis_py.core.sessions.sessions import Sessions
 from artemis_py.logs import named_logger
 from artemis_py.security.logins import LoginService
 from artemis_py.security.revocation import apply_change
-from artemis_py.security.users import UserFiles
+from artemis_py.security.users import UserFiles, Users
 
 LOGGER: Final = named_logger(__name__)
 
@@ -44,6 +44,8 @@ class UsersWatch:
         self._sessions: Final = sessions
         self._end_logins: Final = end_logins
         self._plan: Final = plan
+        self.when_changed: Final[list[Callable[[Users, Users], None]]] = []
+        """Called with the users before and after each change; each ends what was given to users that are gone."""
 
     def look(self) -> float:
         """Read the files if they changed and are complete; return the seconds until the next call."""
@@ -59,6 +61,8 @@ class UsersWatch:
             old = self._logins.users
             self._logins.replace_users(users)
             revoked = [apply_change(each, old, users) for each in (self._sessions, *self._others())]
+            for listener in self.when_changed:
+                listener(old, users)
             # The logins in progress were checked against the old users, or are about to be.
             self._end_logins("the users were changed: log in again")
             self._plan()
