@@ -54,6 +54,7 @@ from artemis_py.management.facts import AcceptorFacts, BrokerFacts, facts_of
 from artemis_py.protocol import Host, ManagerFactory, ProtocolManager
 from artemis_py.release import installed_version
 from artemis_py.security.permissions import AccessRules
+from artemis_py.security.tokens import Tokens
 from artemis_py.store.disk import DiskLimit, DiskMonitor
 from artemis_py.store.memory import MemoryStore
 from artemis_py.store.node import node_id
@@ -133,6 +134,8 @@ class Broker:
         """What clients are told of the other brokers of the mesh, and how they are sent to them."""
         self.broker_connections: BrokerConnections | None = None
         """The connections to brokers that are no members of the mesh; None before the start."""
+        self.tokens: Final = Tokens(self.domain.records, lambda: dispatcher.now_ms)
+        """Tokens with which programs ask over HTTP."""
         self.web: BrokerWeb | None = None
         """What answers HTTP; None without `<web>`, or before the start."""
         self._hurry: Final = asyncio.Event()
@@ -251,6 +254,7 @@ class Broker:
             self._logins = make_logins(
                 config.login, services.sessions, self.virtual_hosts.hosts, self.connections, loop, turn
             )
+            self._logins.watch.when_changed.append(self.tokens.users_changed)
             authenticator, logins = self._logins.authenticator, self._logins.parts
         routers = BrokerRouters(config, self.host, turn)
         self._acceptors = [
@@ -263,7 +267,8 @@ class Broker:
                 self.host.domains,
                 self.virtual_hosts.hosts,
                 authenticator(config.web.acceptor),
-                None if self._logins is None else self._logins.counts,
+                self._logins,
+                self.tokens,
                 turn,
                 self.life,
             )
@@ -358,6 +363,7 @@ class Broker:
         assert self.broker_connections is not None
         self.broker_connections.node_id = self.node_id
         connections = self.broker_connections
+        self.tokens.restore(None if self._logins is None else self._logins.service.users)
         facts = BrokerFacts(
             version=installed_version(),
             node_id=self.node_id,
@@ -367,9 +373,10 @@ class Broker:
             mesh=self.mesh,
             broker_connections=lambda: connections.facts,
             bridged=connections.passed,
+            tokens=self.tokens,
         )
-        # Both have queues of the default host only; what is in them is no business of the others.
-        of_hosts = evolve(facts, mesh=None, broker_connections=tuple)
+        # These have queues of the default host only, or belong to all hosts; they are no business of the others.
+        of_hosts = evolve(facts, mesh=None, broker_connections=tuple, tokens=None)
         hosts, address = self.virtual_hosts.hosts, self.config.settings.management_address
         for services in hosts.restored():
             is_default = services is self.services

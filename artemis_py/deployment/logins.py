@@ -38,11 +38,14 @@ class Logins:
     """What a broker with `security-enabled` has to check logins."""
 
     authenticator: AuthenticatorOf
+    service: LoginService
     watch: UsersWatch
     parts: tuple[Part, ...]
     """The parts that check passwords and watch the users' files."""
-    counts: Callable[[], tuple[int, int]]
-    """Returns how many logins have succeeded, and how many have failed."""
+
+    def counts(self) -> tuple[int, int]:
+        """Return how many logins have succeeded, and how many have failed."""
+        return self.service.succeeded, self.service.failed
 
 
 def make_logins(
@@ -73,4 +76,4 @@ def make_logins(
         Part("login worker", State.STANDBY, stop=worker.stop),
         Part("users", State.STANDBY, lambda: looks.start(REFRESH_S), looks.stop),
     )
-    return Logins(authenticator, watch, parts, lambda: (logins.succeeded, logins.failed))
+    return Logins(authenticator, logins, watch, parts)

@@ -1,21 +1,21 @@
 """What the broker answers over HTTP, put together from the parts that it is about."""
 
 import asyncio
-from collections.abc import Callable
+import time
 from typing import Final
 
 from artemis_py.core.services.domains import Domains
 from artemis_py.core.services.virtual_hosts import VirtualHosts
 from artemis_py.deployment.lifecycle import Lifecycle
+from artemis_py.deployment.logins import Logins
 from artemis_py.errors import ConfigError, HostStopped, Problem
 from artemis_py.management.facts import BrokerFacts
 from artemis_py.management.http.config import WebConfig
 from artemis_py.management.metrics.broker_metrics import BrokerMetrics
 from artemis_py.protocol import Authenticator
+from artemis_py.security.token_logins import TokenLogins
+from artemis_py.security.tokens import Tokens
 from artemis_py.transport.turn import Turn
-
-LoginCounts = Callable[[], tuple[int, int]]
-"""Returns how many logins have succeeded, and how many have failed."""
 
 
 def missing_extra(config: WebConfig) -> Problem:
@@ -33,7 +33,8 @@ class BrokerWeb:
         domains: Domains,
         hosts: VirtualHosts,
         authenticator: Authenticator,
-        logins: LoginCounts | None,
+        logins: Logins | None,
+        tokens: Tokens,
         turn: Turn,
         life: Lifecycle,
     ) -> None:
@@ -44,9 +45,11 @@ class BrokerWeb:
             from artemis_py.management.http.api import LONGEST_REQUEST_BYTES, Api
             from artemis_py.management.http.health import Health
             from artemis_py.management.http.jolokia import Jolokia
+            from artemis_py.management.http.login import Login
             from artemis_py.management.http.metrics import Scrapes
             from artemis_py.management.http.pages import Pages
             from artemis_py.management.http.server import WebServer
+            from artemis_py.management.http.web_sessions import WebSessions
         except ImportError as error:
             raise ConfigError([missing_extra(config)]) from error
         self._config: Final = config
@@ -59,9 +62,15 @@ class BrokerWeb:
         dispatcher = sessions.domain.dispatcher
         checks = {"store": lambda: dispatcher.storage_failure, "clients": lambda: sessions.closed_because}
         heartbeat = Heartbeat(turn.enter, turn.plan)
-        access = Access(authenticator, config.anonymous_metrics)
+        sessions_of_people = WebSessions(time.monotonic)
+        if logins is not None:
+            logins.watch.when_changed.append(sessions_of_people.users_changed)
+        bearers = TokenLogins(tokens, None if logins is None else logins.service, turn.enter, turn.plan)
+        access = Access(authenticator, config.anonymous_metrics, sessions_of_people, bearers)
         administration = Administration(domains, hosts, self._known, heartbeat)
-        routes = [*Health(lambda: life.obstacle, checks).routes(), *Api(access, administration).routes()]
+        routes = Health(lambda: life.obstacle, checks).routes()
+        # Before the collections of the API, of which these paths are none.
+        routes += [*Login(access).routes(), *Api(access, administration).routes()]
         if config.metrics:
             routes += Scrapes(access, self._measured, dispatcher, heartbeat).routes()
         if config.jolokia:
@@ -91,7 +100,8 @@ class BrokerWeb:
         """Count from now on: what the broker says about itself is known, and no client is there yet."""
         self._facts = facts
         if self._config.metrics:
-            self._metrics = BrokerMetrics(self._hosts, facts, self._logins)
+            counts = None if self._logins is None else self._logins.counts
+            self._metrics = BrokerMetrics(self._hosts, facts, counts)
             self._metrics.start(asyncio.get_running_loop())
 
     def end(self) -> None:

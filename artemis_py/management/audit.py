@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from artemis_py.logs import named_logger
+from artemis_py.security.tokens import without_secrets
 
 LOGGER: Final = named_logger(__name__)
 
@@ -37,5 +38,6 @@ def only_reads(operation: str) -> bool:
 
 
 def _text(value: object) -> str:
-    text = value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+    # A token is shown to its user once, and never in a log; he may write one where only its id is wanted.
+    text = without_secrets(value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value))
     return text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}…"

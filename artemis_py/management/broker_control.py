@@ -39,6 +39,7 @@ from artemis_py.management.queue_request import (
     queue_config,
 )
 from artemis_py.management.settings_control import SETTINGS_OPERATIONS
+from artemis_py.management.token_control import TOKEN_OPERATIONS
 from artemis_py.management.virtual_host_control import HOST_OPERATIONS, host_names
 
 NAME = Parameter("name", Kind.TEXT)
@@ -326,6 +327,7 @@ class BrokerControl(Control):
         **BRANCH_OPERATIONS,
         **CONNECTION_OPERATIONS,
         **SETTINGS_OPERATIONS,
+        **TOKEN_OPERATIONS,
         "createAddress": edit(Operation(create_address, NAME, ROUTING_TYPES)),
         "updateAddress": edit(Operation(update_address, NAME, ROUTING_TYPES)),
         "deleteAddress": edit(Operation(delete_address, NAME), Operation(delete_address, NAME, FORCE)),

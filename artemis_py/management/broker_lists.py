@@ -16,6 +16,7 @@ from artemis_py.management.exchange_control import BINDING_COLUMNS, EXCHANGE_COL
 from artemis_py.management.listing import DEFAULT_PAGE_ROWS, list_page
 from artemis_py.management.mesh_control import MEMBER_COLUMNS, members
 from artemis_py.management.queue_attributes import COLUMNS
+from artemis_py.management.token_control import TOKEN_COLUMNS, all_tokens
 from artemis_py.management.virtual_host_control import HOST_COLUMNS, all_hosts
 
 if TYPE_CHECKING:
@@ -157,5 +158,6 @@ LIST_OPERATIONS: Final[Mapping[str, Row]] = {
     ),
     "listVirtualHosts": _listing(all_hosts, HOST_COLUMNS, "virtualhost", lambda host: str(host.config.name)),
     "listMembers": _listing(members, MEMBER_COLUMNS),
+    "listTokens": _listing(all_tokens, TOKEN_COLUMNS),
 }
 """Operations of the resource `broker`."""

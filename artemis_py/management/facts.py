@@ -8,6 +8,7 @@ from attrs import frozen
 from artemis_py.core.runtime.bridging import Bridge
 from artemis_py.core.settings.broker_connection_config import BrokerConnectionConfig
 from artemis_py.core.settings.cluster_config import ClusterConfig
+from artemis_py.security.tokens import Tokens
 from artemis_py.transport.acceptor import Acceptor
 
 
@@ -312,3 +313,5 @@ class BrokerFacts:
     """Returns the connections to other brokers, which a reload may change."""
     bridged: Callable[[bool], int] = lambda is_sender: 0
     """Returns how many messages they have sent, or received, since the start, those that are gone included."""
+    tokens: Tokens | None = None
+    """Tokens of programs that ask over HTTP; None where they are not managed."""

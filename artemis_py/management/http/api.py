@@ -64,6 +64,7 @@ COLLECTIONS: Final[Mapping[str, Collection]] = {
     "acceptors": Collection("acceptor", names="AcceptorNames"),
     "cluster-connections": Collection("cluster-connection", names="ClusterConnectionNames"),
     "broker-connections": Collection("brokerconnection", names="BrokerConnectionNames"),
+    "tokens": Collection(listing="listTokens", create="createToken", delete="revokeToken"),
 }
 """Collections by their names in paths."""
 
@@ -196,7 +197,7 @@ class Api:
         operation = _possible(collection.create, request)
         result = await self._invoke(request, caller, "broker", operation, _parameters(operation, wanted))
         if not collection.kind:
-            return _answer({"result": result}, HTTPStatus.CREATED)
+            return _answer({"result": parsed(result)}, HTTPStatus.CREATED)
         return _answer(await self._shown(request, caller, f"{collection.kind}.{wanted['name']}"), HTTPStatus.CREATED)
 
     async def _change(self, request: web.Request) -> web.Response:
@@ -262,6 +263,7 @@ class Api:
     async def _invoke(
         self, request: web.Request, caller: Caller, resource: str, operation: str, parameters: Sequence[object]
     ) -> object:
+        caller.check_operation(operation)
         host = request.query.get("host", "")
         return await self._administration.invoke(caller, host, resource, operation, parameters)
 

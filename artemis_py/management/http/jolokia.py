@@ -69,7 +69,7 @@ class Jolokia:
         return _answer(await self._respond(caller, _of_path(request.match_info.get("path", "")), may_change=False))
 
     async def _by_body(self, request: web.Request) -> web.Response:
-        caller = await self._access.caller(request)
+        caller = await self._access.caller(request, may_read_by_post=True)
         try:
             # Artemis wants an origin, so scripts write this one.
             check_origin(request, may_be_local=True)
@@ -137,9 +137,12 @@ class Jolokia:
             if not may_change and not only_reads(operation) and operation in control.operations:
                 text = f"{operation} changes something: send it as a POST, from no other web site"
                 raise _Failure(HTTPStatus.FORBIDDEN, "java.lang.SecurityException", text)
+            if not only_reads(operation):
+                caller.check_change()
             return resource
 
         resource = str(await self._administration.read(caller, "", look))
+        caller.check_operation(operation)
         return await self._administration.invoke(caller, "", resource, operation, values)
 
 

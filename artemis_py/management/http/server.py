@@ -16,7 +16,7 @@ from aiohttp.web_protocol import RequestHandler
 from artemis_py.errors import ConfigError, NotAuthorized, Refusal
 from artemis_py.errors import Problem as Mistake
 from artemis_py.logs import named_logger
-from artemis_py.management.http.access import CHALLENGE
+from artemis_py.management.http.access import CHALLENGE, asks_itself, has_login
 from artemis_py.management.http.problems import Problem, of_refusal
 from artemis_py.transport.acceptor import advice
 from artemis_py.transport.config import AcceptorConfig
@@ -164,12 +164,12 @@ class WebServer:
         try:
             return await handler(request)
         except Problem as problem:
-            return problem.response()
+            return _response(request, problem)
         except NotAuthorized as refusal:
-            if "Authorization" in request.headers:
+            if has_login(request):
                 return of_refusal(refusal).response()
             # Without a name one may be somebody who may do little; with one, more.
-            return Problem(HTTPStatus.UNAUTHORIZED, "login-needed", str(refusal), CHALLENGE).response()
+            return _response(request, Problem(HTTPStatus.UNAUTHORIZED, "login-needed", str(refusal), CHALLENGE))
         except Refusal as refusal:
             return of_refusal(refusal).response()
         except web.HTTPException as error:
@@ -181,6 +181,13 @@ class WebServer:
             return Problem(HTTPStatus.INTERNAL_SERVER_ERROR, "internal", text).response()
         finally:
             self._idle[connection] = None
+
+
+def _response(request: web.Request, problem: Problem) -> web.Response:
+    if asks_itself(request):
+        # The browser would open a dialog of its own.
+        problem.headers.pop("WWW-Authenticate", None)
+    return problem.response()
 
 
 def _of_aiohttp(error: web.HTTPException) -> Problem:
