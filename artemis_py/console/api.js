@@ -7,12 +7,59 @@ const READ_TIMEOUT_MS = 20_000;
 
 const AWAY = new Set([502, 503, 504]);
 
+// `?login=basic` asks with the browser's own dialog, for those who want it; then there is no log-out.
+const hasOwnLogin = new URLSearchParams(location.search).get("login") !== "basic";
+
+// What the broker has said about the session; null without one.
+let session = null;
+
+let tell = () => {};
+
 /** The server answered, and did not do it. */
 export class Refused extends Error {
-  constructor(status, detail) {
+  constructor(status, detail, code) {
     super(detail);
     this.status = status;
+    this.code = code;
   }
+}
+
+/** It did not do it because nobody is logged in, or not as somebody who may. */
+export class LoginNeeded extends Refused {}
+
+/** Have a function called for each request that needs a login. */
+export function whenLoginNeeded(listener) {
+  tell = listener;
+}
+
+/** Return who asks, and by which way: `{user, by}`. */
+export async function who(signal = new AbortController().signal) {
+  return remembered(await read(path("login"), signal));
+}
+
+export async function logIn(name, password) {
+  return remembered(await request("POST", path("login"), { name, password }));
+}
+
+export async function logOut() {
+  await request("POST", path("logout"));
+  session = null;
+}
+
+/** Return when the session ends if nothing is read, and whether that is because nothing is; null without a session. */
+export function sessionEnd() {
+  if (session === null) {
+    return null;
+  }
+  const idleEnd = session.usedAt + session.idleMs;
+  return idleEnd < session.endsAt ? { at: idleEnd, isIdle: true } : { at: session.endsAt, isIdle: false };
+}
+
+function remembered(answer) {
+  const now = Date.now();
+  session = answer.csrf === undefined ? null : { user: answer.user, csrf: answer.csrf, usedAt: now,
+    idleMs: answer.idleSeconds * 1000, endsAt: now + answer.leftSeconds * 1000 };
+  return answer;
 }
 
 /** There was no answer. */
@@ -87,8 +134,14 @@ export async function performInParts(where, operation, wanted, signal, progress)
   return { treated, leftAlone, isComplete: next === null };
 }
 
-async function request(method, where, body, signal) {
+async function request(method, where, body, signal, isAgain = false) {
   const headers = { Accept: "application/json" };
+  if (hasOwnLogin) {
+    headers["X-Artemis-Login"] = "page";
+  }
+  if (session !== null && method !== "GET") {
+    headers["X-Artemis-Csrf"] = session.csrf;
+  }
   if (method !== "GET") {
     headers["Content-Type"] = "application/json";
   }
@@ -111,11 +164,36 @@ async function request(method, where, body, signal) {
     throw new Unreachable(`status ${response.status}`);
   }
   const answer = parsed(text);
+  if (session !== null && response.status !== 401) {
+    session.usedAt = Date.now();
+  }
   if (!response.ok) {
-    const detail = answer?.detail ?? answer?.title ?? `The server answered with status ${response.status}.`;
-    throw new Refused(response.status, String(detail));
+    if (answer?.code === "cross-site" && !isAgain && await isOtherSession()) {
+      return request(method, where, body, signal, true);
+    }
+    throw refusal(response.status, answer, where);
   }
   return answer;
+}
+
+/** Tell whether the same user has logged in again in another tab, so that this one must send other headers. */
+async function isOtherSession() {
+  const before = session;
+  const { user } = await who();
+  return before !== null && session !== null && session.csrf !== before.csrf && user === before.user;
+}
+
+function refusal(status, answer, where) {
+  const detail = String(answer?.detail ?? answer?.title ?? `The server answered with status ${status}.`);
+  if (status !== 401 || !hasOwnLogin) {
+    return new Refused(status, detail, answer?.code);
+  }
+  const needed = new LoginNeeded(status, detail, answer?.code);
+  if (where !== path("login") || needed.code !== "login-failed") {
+    session = null;
+    tell(needed);
+  }
+  return needed;
 }
 
 function isProblem(response) {

@@ -65,9 +65,16 @@ export function textField(name, label, { isRequired = false, hint = null, initia
   return { name, element: labelled(label, input, hint), read: () => input.value };
 }
 
-export function choiceField(name, label, choices) {
+/** Return a field for a whole number from 1. */
+export function numberField(name, label, { initial, most }) {
+  const input = element("input", { type: "number", name, value: initial, min: "1", max: most, step: "1",
+    required: true });
+  return { name, element: labelled(label, input, null), read: () => input.valueAsNumber };
+}
+
+export function choiceField(name, label, choices, hint = null) {
   const select = element("select", { name }, choices.map((choice) => element("option", { value: choice }, choice)));
-  return { name, element: labelled(label, select, null), read: () => select.value };
+  return { name, element: labelled(label, select, hint), read: () => select.value };
 }
 
 export function flagField(name, label, initial) {

@@ -1,15 +1,17 @@
 // The frame: which page is shown, when its data are read, and what is said about that.
 
-import { asking, curl, path, read, Refused, Unreachable } from "./api.js";
+import { asking, curl, LoginNeeded, path, read, Refused, Unreachable } from "./api.js";
 import { addressPage, addressesPage } from "./addresses.js";
 import { element } from "./dom.js";
 import { clock, duration, plain } from "./format.js";
 import { connectionsPage, consumersPage, divertsPage, exchangesPage, membersPage } from "./lists.js";
+import { Account } from "./login.js";
 import { overviewPage } from "./overview.js";
 import { queuePage } from "./queue.js";
 import { queuesPage } from "./queues.js";
 import { here, place } from "./routes.js";
 import { Samples } from "./samples.js";
+import { tokensPage } from "./tokens.js";
 
 const PAGES = [
   ["", "Overview", overviewPage],
@@ -19,6 +21,7 @@ const PAGES = [
   ["consumers", "Consumers", consumersPage],
   ["diverts", "Diverts", divertsPage],
   ["exchanges", "Exchanges", exchangesPage],
+  ["tokens", "Tokens", tokensPage],
   ["members", "Mesh", membersPage],
 ];
 
@@ -39,6 +42,7 @@ class Console {
     this.readAt = null;
     this.lostAt = null;
     this.isMet = false;
+    this.account = new Account(this);
   }
 
   start() {
@@ -57,8 +61,11 @@ class Console {
     });
     addEventListener("hashchange", () => this.follow());
     document.addEventListener("keydown", (event) => this.pressed(event));
-    document.addEventListener("visibilitychange", () => (document.hidden ? this.schedule() : this.refresh()));
-    setInterval(() => this.tellAge(), 1000);
+    document.addEventListener("visibilitychange", () => this.turned());
+    setInterval(() => {
+      this.tellAge();
+      this.account.tick();
+    }, 1000);
     this.follow();
   }
 
@@ -120,6 +127,33 @@ class Console {
     });
   }
 
+  /** The page has come to the front, where somebody else may have logged in with another one, or has left it. */
+  turned() {
+    if (document.hidden) {
+      this.schedule();
+    } else {
+      this.account.isKnown = false;
+      this.refresh();
+    }
+  }
+
+  /** Forget what was read, because its reader has gone. */
+  forget() {
+    this.reading.abort();
+    clearTimeout(this.timer);
+    for (const open of document.querySelectorAll("dialog")) {
+      open.close();
+    }
+    document.body.classList.add("outside");
+    byId("page").replaceChildren();
+    byId("broker").textContent = "";
+    this.trouble(null);
+    this.samples = new Samples();
+    this.shownPath = null;
+    this.readAt = null;
+    this.isMet = false;
+  }
+
   /** Read what the page shows. */
   async refresh() {
     this.reading.abort();
@@ -128,7 +162,11 @@ class Console {
     this.reading = reading;
     try {
       byId("curl").textContent = curl(this.page.where());
+      if (!this.account.isKnown) {
+        await this.account.identify(reading.signal);
+      }
       await Promise.all([this.page.load(reading.signal), this.meet(reading.signal)]);
+      document.body.classList.remove("outside");
       this.readAt = Date.now();
       this.lostAt = null;
       this.trouble(null);
@@ -169,8 +207,12 @@ class Console {
       this.isMet = false;
       const since = `The broker has not answered since ${clock(this.lostAt)}`;
       this.trouble(`${since}. It is asked again every ${RETRY_MS / 1000} s; what you see is from before.`);
+    } else if (error instanceof LoginNeeded) {
+      // The account has heard of it, and asks.
+      this.lostAt = null;
     } else if (error instanceof Refused) {
       this.lostAt = null;
+      document.body.classList.remove("outside");
       this.trouble(error.message);
     } else {
       this.trouble(`This page has a fault: ${error.message}`);
@@ -191,6 +233,9 @@ class Console {
 
   schedule() {
     clearTimeout(this.timer);
+    if (this.account.isAsking) {
+      return;
+    }
     const seconds = Number(byId("interval").value);
     if (this.lostAt !== null) {
       this.timer = setTimeout(() => this.refresh(), RETRY_MS);

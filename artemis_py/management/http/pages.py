@@ -49,8 +49,8 @@ class Pages:
         found = self._files.get(name)
         if found is None:
             raise Problem(HTTPStatus.NOT_FOUND, "not-found", f"the console has no file {name[:100]!r}")
-        if name == FIRST_PAGE:
-            # The browser asks for the password before there is a page that would have to.
+        if name == FIRST_PAGE and request.query.get("login") == "basic":
+            # For people who want the browser's own dialog: the page does not ask then.
             await self._access.caller(request)
         body, content_type = found
         return web.Response(body=body, content_type=content_type, charset="utf-8")

@@ -1,9 +1,7 @@
 """The console in a real browser, against a real broker: what it shows, what it does, and that it keeps its policy."""
 
-import re
-import shutil
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
@@ -11,107 +9,12 @@ from urllib.parse import quote
 import pytest
 from proton import Message
 
-from tests.interop.broker_process import BrokerProcess, Instance, launch
+from tests.interop.broker_process import BrokerProcess, launch
+from tests.interop.browser.console import WATCHED, By, Console, Keys, log_in, url_of, write
 from tests.interop.proton.client import Client
-
-CHROMIUM: Final = shutil.which("chromium")
-DRIVER: Final = shutil.which("chromedriver")
-
-pytestmark = pytest.mark.skipif(
-    CHROMIUM is None or DRIVER is None, reason="chromium and chromedriver are not installed"
-)
-pytest.importorskip("aiohttp", reason="aiohttp is not installed, so the broker does not answer HTTP")
-# Only some environments have it, and all of them check the same types.
-webdriver: Any = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
-By: Any = pytest.importorskip("selenium.webdriver.common.by").By
-Keys: Any = pytest.importorskip("selenium.webdriver.common.keys").Keys
-WebDriverWait: Any = pytest.importorskip("selenium.webdriver.support.ui").WebDriverWait
-
-WEB: Final = '<web xmlns="urn:artemis-py"><bind>http://127.0.0.1:{port}</bind></web>'
-LOGIN: Final = '<login xmlns="urn:artemis-py"><anonymous-access>NOWHERE</anonymous-access></login>'
-TIMEOUT_S: Final = 30.0
-
-OPEN: Final = Instance()
-LOCKED: Final = Instance(
-    core="""
-    <security-enabled>true</security-enabled>
-    <security-settings>
-      <security-setting match="#"><permission type="manage" roles="operators"/></security-setting>
-    </security-settings>
-    """,
-    users="olga = pass word\npaul = secret",
-    roles="operators = olga\nothers = paul",
-)
-
-WATCHED: Final = Instance(
-    core="""
-    <security-enabled>true</security-enabled>
-    <management-message-rbac>true</management-message-rbac>
-    <security-settings>
-      <security-setting match="#"><permission type="manage" roles="watchers"/></security-setting>
-      <security-setting match="mops.#"><permission type="view" roles="watchers"/></security-setting>
-      <security-setting match="mops.queue.DLQ.#">
-        <permission type="view" roles="watchers"/><permission type="edit" roles="watchers"/>
-      </security-setting>
-    </security-settings>
-    """,
-    users="vera = secret",
-    roles="watchers = vera",
-)
 
 MARKUP: Final = "<img src=x onerror=document.title='run'><b id=planted>"
 UNSEEN: Final = "invoice\u202egpj.exe\u0007"
-
-
-class Console:
-    """The console in a browser, as its user sees it."""
-
-    def __init__(self, browser: Any, url: str) -> None:
-        self.browser = browser
-        self.url = url
-
-    def open(self, place: str) -> None:
-        """Go to a place behind the `#`, and read its data now."""
-        self.browser.get(f"{self.url}/console/#/{place}")
-        self.browser.refresh()
-
-    def text(self, selector: str = "main") -> str:
-        """Text that is visible in the first element of a CSS selector."""
-        return str(self.browser.find_element(By.CSS_SELECTOR, selector).text)
-
-    def wait(self, what: str, condition: Callable[[], object]) -> None:
-        """Wait until something is so; `what` it is, for the report."""
-        WebDriverWait(self.browser, TIMEOUT_S, 0.05, (Exception,)).until(lambda _: condition(), what)
-
-    def wait_for(self, text: str, selector: str = "main") -> None:
-        """Wait until a text is visible."""
-        self.wait(f"{text!r} in {selector}", lambda: text in self.text(selector))
-
-    def press(self, text: str, within: str = "main") -> None:
-        """Press the button with this text."""
-        self.wait(f"button {text!r}", lambda: self._button(text, within).is_enabled())
-        self._button(text, within).click()
-
-    def _button(self, text: str, within: str) -> Any:
-        buttons = self.browser.find_elements(By.CSS_SELECTOR, f"{within} button")
-        return next(button for button in buttons if button.text == text)
-
-    def rows(self) -> list[str]:
-        """Text of the row headers of the first table that is visible."""
-        tables = [each for each in self.browser.find_elements(By.TAG_NAME, "table") if each.is_displayed()]
-        return [head.text for head in tables[0].find_elements(By.CSS_SELECTOR, "tbody th")]
-
-    def complaints(self) -> list[str]:
-        """What the browser has logged: errors of scripts and of loading, and what the policy does not allow."""
-        return [str(entry["message"]) for entry in self.browser.get_log("browser")]
-
-
-def write(directory: Path, port: int = 0, instance: Instance = OPEN) -> None:
-    """Lay out an instance that answers HTTP at this port to users with a name; 0: the operating system chooses."""
-    instance.write(directory)
-    file = directory / "etc" / "broker.xml"
-    text = file.read_text(encoding="utf-8").replace("</core>", f"</core>{LOGIN}{WEB.format(port=port)}")
-    file.write_text(text, encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
@@ -122,26 +25,6 @@ def web_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProce
     process = launch(directory)
     yield process
     process.stop()
-
-
-def url_of(broker: BrokerProcess) -> str:
-    """URL of what answers HTTP."""
-    found = re.search(r"answering HTTP: url=(\S+)", broker.log_text())
-    assert found is not None
-    return found[1]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    """Chromium without a window."""
-    options = webdriver.ChromeOptions()
-    options.binary_location = CHROMIUM
-    for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--window-size=1280,900"):
-        options.add_argument(argument)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
-    yield driver
-    driver.quit()
 
 
 @pytest.fixture
@@ -367,7 +250,7 @@ def test_hostile_name_is_only_text(console: Console, web_broker: BrokerProcess, 
 
 
 @pytest.mark.parametrize(
-    "place", ["", "queues", "addresses", "connections", "consumers", "diverts", "exchanges", "addresses/DLQ"]
+    "place", ["", "queues", "addresses", "connections", "consumers", "diverts", "exchanges", "tokens", "addresses/DLQ"]
 )
 def test_page_has_what_readers_of_the_screen_need(console: Console, place: str) -> None:
     """One head, landmarks, names for all controls, scopes for all heads of tables, and an age of the data."""
@@ -385,23 +268,6 @@ def test_page_has_what_readers_of_the_screen_need(console: Console, place: str) 
 
     assert faults == [1, 1, 1, 0, 0, 0]
     assert console.text("#curl").startswith(f"curl --user NAME '{console.url}/api/v1/")
-
-
-def test_login_of_the_browser_is_enough(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """What the browser was told for the page goes along with all requests; refusals are shown as they are."""
-    directory = tmp_path_factory.mktemp("locked")
-    write(directory, instance=LOCKED)
-    process = launch(directory)
-    console = Console(browser, url_of(process).replace("//", "//olga:pass%20word@"))
-    console.open("queues")
-    console.wait("the queues", lambda: console.rows() == ["DLQ", "ExpiryQueue"])
-
-    assert console.complaints() == []
-    console = Console(browser, url_of(process).replace("//127.0.0.1", "//paul:secret@localhost"))
-    console.open("queues")
-    console.wait_for("paul", "#trouble")
-    console.complaints()  # the browser has logged that requests were refused
-    process.stop()
 
 
 def test_lost_broker_is_said_and_asked_again(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> None:
@@ -428,7 +294,7 @@ def test_actions_without_a_permission_cannot_be_pressed_and_name_it(browser: Any
     """The user may look at everything, and change one queue."""
     write(tmp_path, instance=WATCHED)
     process = launch(tmp_path)
-    console = Console(browser, url_of(process).replace("//", "//vera:secret@"))
+    console = Console(browser, url_of(process))
 
     def titles(place: str, heading: str) -> dict[str, str]:
         """Buttons that cannot be pressed, and what they say of it."""
@@ -439,6 +305,10 @@ def test_actions_without_a_permission_cannot_be_pressed_and_name_it(browser: Any
         return {each.text: each.get_attribute("title") for each in buttons if not each.is_enabled()}
 
     try:
+        browser.execute_cdp_cmd("Network.clearBrowserCookies", {})
+        console.open("queues")
+        log_in(console, "vera", "secret")
+        console.wait_for("Queues", "h1")
         lacking = "You lack the permission"
         assert titles("queues", "Queues") == {"Create queue": f"{lacking} edit on mops.broker.createQueue"}
         assert titles("addresses", "Addresses") == {"Create address": f"{lacking} edit on mops.broker.createAddress"}
@@ -454,5 +324,5 @@ def test_actions_without_a_permission_cannot_be_pressed_and_name_it(browser: Any
     assert watched["Delete…"] == f"{lacking} edit on mops.broker.destroyQueue"
     assert "Pause" not in own
     assert own["Purge…"] == ""
-    # The browser notes each answer that is a refusal: the messages may not be browsed.
-    assert [each for each in complaints if "403" not in each] == []
+    # The browser notes each answer that is a refusal: before the login, and because the messages may not be browsed.
+    assert [each for each in complaints if "401" not in each and "403" not in each] == []

@@ -358,3 +358,16 @@ def test_without_security_any_name_has_a_session_but_no_other_host_does(tmp_path
             assert answer.status == 421
 
     run(tmp_path, steps)
+
+
+def test_the_console_is_there_before_a_login(tmp_path: Path) -> None:
+    """Its page asks; with `login=basic`, the browser does."""
+
+    async def steps(site: Site) -> None:
+        page = await site.ask("GET", "/console/")
+        assert (page.status, "WWW-Authenticate" in page.headers) == (200, False)
+        asked = await site.ask("GET", "/console/?login=basic")
+        assert (asked.status, asked.headers["WWW-Authenticate"][:5]) == (401, "Basic")
+        assert (await site.ask("GET", "/console/?login=basic", user=("admin", "secret"))).status == 200
+
+    run(tmp_path, steps, security=True)
