@@ -34,6 +34,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "data": "Look at, check, copy and compact what a broker stores.",
     "spark": "Archive, replay, dead letters and telemetry with Apache Spark.",
     "user": "Add, remove and list users, set and hash passwords.",
+    "token": "Make, list and revoke tokens for programs that ask over HTTP.",
     "perf": "Measure a broker under load.",
     "completion": "Print a completion script for a shell.",
     "version": "Print the version.",

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Any
 
 import click
@@ -34,8 +35,12 @@ def show_list(
     page: int,
     max_rows: int,
     json_wanted: bool,
+    times: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
-    """Print a page of a list of the resource `broker`; say on standard error if there are more rows."""
+    """Print a page of a list of the resource `broker`; say on standard error if there are more rows.
+
+    `times` are the columns that show, as text, another field in milliseconds since 1970.
+    """
     listed: dict[str, Any] = json.loads(call(target, "broker", operation, dict(wanted), page, max_rows))
     if json_wanted:
         print_json({what: listed["data"], "count": listed["count"]})
@@ -44,6 +49,7 @@ def show_list(
         created_ms = row.get("creationTime") or row.get("connectionCreationTime") or row.get("connectedSince")
         if created_ms:
             row["since"] = moment(created_ms)
+        row.update({column: moment(row[field]) for column, field in times.items()})
     print_table(listed["data"], columns)
     if listed["count"] > len(listed["data"]):
         click.echo(f"{listed['count']} {what} in all; --page and --max-rows show more", err=True)

@@ -1,5 +1,6 @@
 """A broker as a process, asked over HTTP while messages go through it: probes, metrics, the API, and its end."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -10,7 +11,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -53,9 +54,13 @@ class Process:
             _, name, where = line.split()
             self.listening[name] = where
 
-    def ask(self, path: str, body: object = None, method: str = "GET") -> tuple[int, Any]:
+    def ask(
+        self, path: str, body: object = None, method: str = "GET", headers: Mapping[str, str] | None = None
+    ) -> tuple[int, Any]:
         """Return the status, and what came as JSON or text."""
-        request = urllib.request.Request(self.listening["web"].rstrip("/") + path, method=method)
+        request = urllib.request.Request(
+            self.listening["web"].rstrip("/") + path, method=method, headers=dict(headers or {})
+        )
         if body is not None:
             request.data = json.dumps(body).encode()
             request.add_header("Content-Type", "application/json")
@@ -152,6 +157,96 @@ def test_a_broker_without_the_extra_says_what_to_install(tmp_path: Path) -> None
 
     assert ended.returncode == 2
     assert "pip install 'artemis-py-broker[http]'" in ended.stderr
+
+
+def test_a_token_outlives_a_kill_and_ends_with_its_owner(broker: Process) -> None:
+    login = ["--user", "admin", "--password", "x"]
+    token = broker.run("token", "create", "ci", "--scope", "read", *login)
+    bearer = {"Authorization": f"Bearer {token.rstrip()}"}
+    who = broker.ask("/api/v1/login", headers=bearer)
+    assert (len(token), token.count("\n"), who) == (61, 1, (200, {"user": "admin", "by": "token"}))
+    assert broker.ask("/api/v1/queues/DLQ/pause", [], "POST", bearer)[0] == 403
+    (row,) = json.loads(broker.run("token", "list", "--json", *login))["tokens"]
+    assert (row["name"], row["id"]) == ("ci", token[4:16])
+    broker.process.kill()
+    broker.close()
+
+    again = Process(broker.folder)
+    try:
+        assert again.ask("/api/v1/queues", headers=bearer)[0] == 200
+        assert f"revoked: token {row['id']}\n" == again.run("token", "revoke", row["id"], *login)
+        assert again.ask("/api/v1/queues", headers=bearer)[0] == 401
+        other = again.run("token", "create", "ci", *login).rstrip()
+        log = again.end()
+    finally:
+        again.close()
+    assert (token[17:].rstrip() in log, other[17:] in log, row["id"] in log) == (False, False, True)
+
+    subprocess.run([*COMMAND, "user", "remove", str(broker.folder), "admin"], check=True, capture_output=True)
+    last = Process(broker.folder)
+    try:
+        assert last.ask("/api/v1/queues", headers={"Authorization": f"Bearer {other}"})[0] == 401
+        assert "tokens ended, because their owner was removed: owner=admin tokens=1" in last.end()
+    finally:
+        last.close()
+
+
+def test_a_session_lasts_until_the_password_is_changed(broker: Process) -> None:
+    """As a script would do it that has no library for this."""
+    web = broker.listening["web"].rstrip("/")
+    body = json.dumps({"name": "admin", "password": "x"}).encode()
+    headers = {"Content-Type": "application/json", "Origin": web}
+    with urllib.request.urlopen(urllib.request.Request(f"{web}/api/v1/login", body, headers)) as answer:
+        headers |= {"Cookie": answer.headers["Set-Cookie"].partition(";")[0]}
+        csrf = json.loads(answer.read())["csrf"]
+
+    assert broker.ask("/api/v1/login", headers=headers)[1]["by"] == "session"
+    assert broker.ask("/api/v1/queues/DLQ/pause", [], "POST", headers)[1]["code"] == "cross-site"
+    headers |= {"X-Artemis-Csrf": csrf}
+    assert broker.ask("/api/v1/queues/DLQ/pause", [], "POST", headers)[0] == 200
+
+    new = ["--password", "y"]
+    subprocess.run([*COMMAND, "user", "passwd", str(broker.folder), "admin", *new], check=True, capture_output=True)
+    broker.process.send_signal(signal.SIGHUP)
+    deadline = time.monotonic() + START_TIMEOUT_S
+    while broker.ask("/api/v1/login", headers=headers)[1].get("code") != "session-ended":
+        assert time.monotonic() < deadline
+
+
+@pytest.mark.skipif(shutil.which("prometheus") is None, reason="prometheus is not installed (apt install prometheus)")
+def test_prometheus_scrapes_with_a_token(broker: Process, tmp_path: Path) -> None:
+    login = ["--user", "admin", "--password", "x"]
+    (tmp_path / "token").write_text(broker.run("token", "create", "prometheus", "--scope", "metrics", *login))
+    web = broker.listening["web"].rstrip("/")
+    jobs = [
+        {"job_name": name, "scrape_interval": "1s", "authorization": {"credentials_file": str(tmp_path / file)}}
+        | {"static_configs": [{"targets": [web.removeprefix("http://")]}]}
+        for name, file in (("right", "token"), ("wrong", "wrong"))
+    ]
+    (tmp_path / "wrong").write_text("apy_x_y")
+    (tmp_path / "prometheus.yml").write_text(json.dumps({"scrape_configs": jobs}))  # JSON is YAML
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    process = subprocess.Popen(
+        [
+            "prometheus",
+            f"--config.file={tmp_path}/prometheus.yml",
+            f"--storage.tsdb.path={tmp_path}/data",
+            f"--web.listen-address=127.0.0.1:{port}",
+        ],
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        deadline, states = time.monotonic() + START_TIMEOUT_S, {"right": "unknown"}
+        while len(states) < len(jobs) or "unknown" in states.values():
+            assert time.monotonic() < deadline
+            with contextlib.suppress(OSError, ValueError, KeyError):
+                found = json.loads(urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v1/targets").read())
+                states = {each["labels"]["job"]: each["health"] for each in found["data"]["activeTargets"]}
+        assert states == {"right": "up", "wrong": "down"}
+    finally:
+        process.kill()
+        process.wait()
 
 
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed (apt install prometheus)")
