@@ -5,6 +5,7 @@ POST /api/v1/login     {"name", "password"}: opens a session, which a cookie sta
 POST /api/v1/logout    ends it
 """
 
+import asyncio
 import json
 from collections.abc import Mapping
 from http import HTTPStatus
@@ -21,6 +22,9 @@ LOGGER: Final = named_logger(__name__)
 
 PATH: Final = "/api/v1/login"
 LOGOUT: Final = "/api/v1/logout"
+
+BODY_S: Final = 10.0
+"""Time for the body of a login: nobody has logged in yet, and a connection that is busy makes no room for others."""
 
 
 class Login:
@@ -70,13 +74,18 @@ async def _given(request: web.Request) -> tuple[str, str]:
         text = "the header Content-Type must be application/json"
         raise Problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "not-json", text)
     try:
-        body = parse_json((await request.read()).decode("utf-8"), "the body")
+        async with asyncio.timeout(BODY_S):
+            octets = await request.read()
+        body = parse_json(octets.decode("utf-8"), "the body")
         wanted = body if isinstance(body, dict) else {}
         name, password = wanted.get("name"), wanted.get("password")
         if isinstance(name, str) and isinstance(password, str) and name:
             # Escapes of JSON can write halves of characters, which are no text.
             f"{name}{password}".encode()
             return name, password
+    except TimeoutError:
+        text = f"the body did not come within {BODY_S:g} s"
+        raise Problem(HTTPStatus.REQUEST_TIMEOUT, "request-timeout", text, {"Connection": "close"}) from None
     except UnicodeError:
         pass
     text = 'the body must be {"name": "…", "password": "…"} in UTF-8'

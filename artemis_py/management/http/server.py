@@ -7,8 +7,9 @@ at a time, and connections are few: one that is not busy makes room for a new on
 import asyncio
 import uuid
 from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 from http import HTTPStatus
-from typing import Final
+from typing import Final, cast
 
 from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
@@ -18,6 +19,7 @@ from artemis_py.errors import Problem as Mistake
 from artemis_py.logs import named_logger
 from artemis_py.management.http.access import CHALLENGE, asks_itself, has_login
 from artemis_py.management.http.problems import Problem, of_refusal
+from artemis_py.peers import address_of
 from artemis_py.transport.acceptor import advice
 from artemis_py.transport.config import AcceptorConfig
 from artemis_py.transport.tls import server_context
@@ -26,6 +28,9 @@ LOGGER: Final = named_logger(__name__)
 
 MOST_CONNECTIONS: Final = 128
 """Open connections; a further one takes the place of the one that has been idle for longest."""
+
+MOST_OF_ADDRESS: Final = 64
+"""Open connections of one address (in IPv6 of one /64): half of all, so that nobody takes all of the room."""
 
 KEEP_ALIVE_S: Final = 75.0
 """Time in which a connection must bring a whole request, and in which an idle one stays open."""
@@ -60,8 +65,19 @@ class _Refused(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Close it at once."""
-        assert isinstance(transport, asyncio.Transport)
-        transport.abort()
+        # Transports of uvloop are no instances of it.
+        cast(asyncio.Transport, transport).abort()
+
+
+class _Newcomer(asyncio.Protocol):
+    """A connection until it is open; before, nobody knows where it comes from."""
+
+    def __init__(self, welcome: Callable[[asyncio.Transport], None]) -> None:
+        self._welcome: Final = welcome
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Hand the connection over."""
+        self._welcome(cast(asyncio.Transport, transport))
 
 
 class WebServer:
@@ -154,7 +170,27 @@ class WebServer:
         connection = server()
         self._idle[connection] = None
         self._arriving[connection] = now + HANDSHAKE_S
-        return connection
+        return _Newcomer(partial(self._welcome, connection))
+
+    def _welcome(self, connection: RequestHandler, transport: asyncio.Transport) -> None:
+        """Open a connection; an address that has too many gives one up for it, or does not get it."""
+        server = self._runner.server
+        if server is None:  # it has stopped since the connection was accepted
+            transport.abort()
+            return
+        address = _address_of(transport)
+        own = {each for each in server.connections if _address_of(each.transport) == address}
+        if len(own) >= MOST_OF_ADDRESS:
+            oldest = next((each for each in self._idle if each in own), None)
+            if oldest is None:
+                self._idle.pop(connection, None)
+                self._arriving.pop(connection, None)
+                transport.abort()
+                return
+            del self._idle[oldest]
+            oldest.force_close()
+        transport.set_protocol(connection)
+        connection.connection_made(transport)
 
     @web.middleware
     async def _answer(self, request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -181,6 +217,14 @@ class WebServer:
             return Problem(HTTPStatus.INTERNAL_SERVER_ERROR, "internal", text).response()
         finally:
             self._idle[connection] = None
+
+
+def _address_of(transport: asyncio.Transport | None) -> str | None:
+    """Return the address that a connection counts for; None if it is being closed."""
+    if transport is None or transport.is_closing():
+        return None
+    name = transport.get_extra_info("peername")
+    return address_of(f"[{name[0]}]:{name[1]}" if ":" in name[0] else f"{name[0]}:{name[1]}") if name else ""
 
 
 def _response(request: web.Request, problem: Problem) -> web.Response:

@@ -1,6 +1,7 @@
 """The server: health, limits, headers, TLS, and what happens when it cannot listen."""
 
 import asyncio
+import contextlib
 import shutil
 import socket
 import ssl
@@ -19,7 +20,7 @@ from artemis_py.core.runtime.background import Steps
 from artemis_py.deployment.lifecycle import State
 from artemis_py.errors import ConfigError, InUse, Refusal
 from artemis_py.management.broker_control import BrokerControl
-from artemis_py.management.http import administration, server
+from artemis_py.management.http import administration, login, server
 from artemis_py.management.http.config import WebConfig
 from artemis_py.management.http.problems import code_of, of_refusal
 from tests.unit.management.http.site import Site, run
@@ -127,6 +128,50 @@ def test_a_burst_of_connections_stays_within_the_limit(tmp_path: Path, monkeypat
         for _, writer in burst:
             writer.close()
         await asyncio.gather(*ends, return_exceptions=True)
+
+    run(tmp_path, steps)
+
+
+# A login whose body does not come: the connection is busy until its time is over.
+UNFINISHED = (
+    b"POST /api/v1/login HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 9\r\n"
+    b"Expect: 100-continue\r\n\r\n"
+)
+
+
+def test_an_address_does_not_take_all_of_the_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "MOST_OF_ADDRESS", 3)
+
+    async def steps(site: Site) -> None:
+        port = int(site.url.rpartition(":")[2])
+        idle = [await asyncio.open_connection("127.0.0.1", port) for _ in range(5)]
+        for reader, _ in idle[:2]:
+            assert await asyncio.wait_for(reader.read(1), 5) == b""
+        for reader, writer in idle[2:]:
+            writer.write(UNFINISHED)
+            assert await reader.readline() == b"HTTP/1.1 100 Continue\r\n"
+
+        reader, refused = await asyncio.open_connection("127.0.0.1", port)
+        with contextlib.suppress(ConnectionResetError):
+            assert await asyncio.wait_for(reader.read(1), 5) == b""
+        reader, other = await asyncio.open_connection("127.0.0.1", port, local_addr=("127.0.0.2", 0))
+        other.write(b"GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert await reader.readline() == b"HTTP/1.1 200 OK\r\n"
+        for writer in (refused, other, *[writer for _, writer in idle]):
+            writer.close()
+
+    run(tmp_path, steps)
+
+
+def test_a_login_that_does_not_come_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(login, "BODY_S", 0.01)
+
+    async def steps(site: Site) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(site.url.rpartition(":")[2]))
+        writer.write(UNFINISHED)
+        lines = [await asyncio.wait_for(reader.readline(), 5) for _ in range(3)]
+        writer.close()
+        assert lines == [b"HTTP/1.1 100 Continue\r\n", b"\r\n", b"HTTP/1.1 408 Request Timeout\r\n"]
 
     run(tmp_path, steps)
 
