@@ -32,7 +32,7 @@ async def serve(
     """
     loop = asyncio.get_running_loop()
     signalled = asyncio.Event()
-    # Before it is read: what changes meanwhile has changed since.
+    # Made before the file is read, so that a change during the reading is noticed.
     watched = None if file is None else FileWatch(file)
     config = source()
     broker = Broker(config)

@@ -45,7 +45,7 @@ def list_page(
     """Make one page of `items` as JSON text `{"data": [...], "count": n}`; n is the number of matches on all pages.
 
     It is work in slices, because there may be any number of items: those that there are now, some of which may be gone
-    at the end. Those that `is_seen` is false for are left out, and not counted. Pages count from 1. A `page_rows`
+    at the end. Items for which `is_seen` returns false are left out, and not counted. Pages count from 1. A `page_rows`
     outside 1 to MAX_PAGE_ROWS means MAX_PAGE_ROWS. Raises InvalidRequest for a filter that names no column or
     operation, and for a page below 1.
     """

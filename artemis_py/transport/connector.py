@@ -72,7 +72,7 @@ class Connector:
         self._rest_until = -inf
         self._explanation = ""
         self._told_reason = ""
-        """Reason of the last attempt that failed; if the next one fails for another reason, the log has it."""
+        """Reason of the last failed attempt. It is logged again only when another attempt fails for another reason."""
         self.state = ConnectorState.IDLE
         self.planned_at = inf
         """When the next attempt is due; written by the turn's deadlines."""

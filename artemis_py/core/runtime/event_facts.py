@@ -14,7 +14,7 @@ class BindingFacts:
     filter: str | None
     is_divert: bool
     is_internal: bool
-    """Whether the broker has it for itself."""
+    """Whether the broker made it for its own use."""
 
 
 @frozen

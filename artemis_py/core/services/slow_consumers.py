@@ -7,9 +7,9 @@ settings have a threshold. A consumer is slow if it had enough to do from one lo
     to do       what it has not settled, and its share of what waits behind that, at both looks
     done        what it acknowledged in between
 
-In Artemis a consumer may be slow although nothing was delivered to it, or although its client had asked for nothing.
-Here it is not: nor is one with a large message, which takes its time to arrive, nor one that was looked at for too
-short a time to acknowledge a single message.
+Artemis also counts consumers as slow to which nothing was delivered, or whose client had asked for nothing. This broker
+does not. It does not count a consumer with a large message either, which may still be arriving, nor one whose last look
+was so recent that less than one message was demanded.
 """
 
 from typing import Final

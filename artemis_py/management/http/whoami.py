@@ -1,4 +1,4 @@
-"""Who asks, and what that user may not do: for programs that offer actions, such as the console.
+"""Tells programs that offer actions, such as the console, who their user is and what that user may not do.
 
 Only what is missing is listed, so the answer is short for administrators. It is the same decision that a request meets.
 """
