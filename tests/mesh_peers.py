@@ -117,9 +117,10 @@ class Pair:
             "hello": {"node": "client"},
             "login": PeerLogin(user="mesh", password="secret"),
         } | greeting
+        hello = values.pop("hello")
         limits = limits or PeerLimits()
         self.client: Final[ProtocolConnection] = Broker().manager.dial(
-            outgoing, Greeting(listener=self.here, limits=limits, **values)
+            outgoing, Greeting(hello=lambda: hello, listener=self.here, limits=limits, **values)
         )
         self.now = 0.0
 

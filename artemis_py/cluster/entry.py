@@ -2,12 +2,21 @@
 
 from typing import TYPE_CHECKING
 
-from artemis_py.cluster.hello import Hello
+from attrs import evolve
+
+from artemis_py.cluster.hello import MAX_CONNECTED, Hello, connection_key
 from artemis_py.core.runtime.carrier import PeerRefused
 
 if TYPE_CHECKING:
     from artemis_py.cluster.mesh import Mesh
     from artemis_py.cluster.peer import Peer
+
+
+def introduction(hello: Hello, peer: "Peer") -> Hello:
+    """Return what this broker says on a connection that it has dialled: with the connections that it has by then."""
+    keys = [each.key for each in peer.mesh.peers.values() if not each.is_suspect][-MAX_CONNECTED:]
+    peer.connected = frozenset(keys)
+    return evolve(hello, connected=tuple(keys))
 
 
 def check_peer(mesh: "Mesh", hello: Hello) -> None:
@@ -52,14 +61,17 @@ def check_age(peer: "Peer", settled: int) -> None:
 def check_connection(mesh: "Mesh", peer: "Peer", current: "Peer") -> None:
     """Raise PeerRefused if the present connection is the one that stays. Both sides decide the same.
 
-    A broker that reconnects has numbers that are greater on both sides. If both brokers dialled at once, each may have
-    seen the two connections in another order: then the one that the lower node id dialled stays.
+    The present one stays if the broker that dialled had it, and did not know whom it dialled. A broker that reconnects
+    has numbers that are greater on both sides. If both brokers dialled at once, each may have seen the two connections
+    in another order: then the one that the lower node id dialled stays.
     """
     new, old = peer.hello, current.hello
     assert new is not None
     assert old is not None
     if new.incarnation > old.incarnation:
         return
+    if not current.is_suspect and _was_told(mesh, peer, current):
+        raise PeerRefused("there is another connection between these two brokers", is_duplicate=True)
     is_newer_here = peer.number > current.number
     is_newer_there = new.connection > old.connection
     if is_newer_here and is_newer_there:
@@ -72,3 +84,11 @@ def check_connection(mesh: "Mesh", peer: "Peer", current: "Peer") -> None:
         if keeps_new:
             return
     raise PeerRefused("there is another connection between these two brokers", is_duplicate=True)
+
+
+def _was_told(mesh: "Mesh", peer: "Peer", current: "Peer") -> bool:
+    """Tell whether the broker that dialled had the present connection then."""
+    if peer.is_dialled:
+        return current.key in peer.connected
+    assert peer.hello is not None
+    return connection_key(mesh.node_id, mesh.run, current.number) in peer.hello.connected

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from typing import Final
+from zlib import crc32
 
 from attrs import frozen
 
@@ -35,6 +36,9 @@ SIGHT: Final = "sight"
 FEATURES: Final = (COPIES, OFFERS, BULK, RETAINED, RETAINED_ASKED, CHOSEN_NAMES, BLOCKS, SIGHT)
 """Features of this broker."""
 
+MAX_CONNECTED: Final = 64
+"""Connections that are told: a hello has to fit into the first frame."""
+
 MAX_NAME_CHARS: Final = 1000
 """Limit for each text in a hello: names and ids are shorter by far."""
 
@@ -65,6 +69,8 @@ class Hello:
     """How others reach it."""
     clients: tuple[str, ...] = ()
     """How clients reach it, with the protocols that are spoken there (`clients`)."""
+    connected: tuple[int, ...] = ()
+    """The connections that it has, as `connection_key` names them, if it dials: it may not know whom."""
     formats: tuple[str, ...] = ()
     """Formats of messages that it can read."""
     features: tuple[str, ...] = FEATURES
@@ -96,6 +102,7 @@ class Hello:
             "scope": self.scope,
             "urls": list(self.urls),
             "clients": list(self.clients),
+            "connected": list(self.connected),
             "formats": list(self.formats),
             "features": list(self.features),
         }
@@ -123,9 +130,18 @@ def read_hello(said: Mapping[str, object]) -> Hello:
         scope=_text(said, "scope"),
         urls=_texts(said, "urls"),
         clients=_texts(said, "clients"),
+        connected=_numbers(said, "connected"),
         formats=_texts(said, "formats"),
         features=_texts(said, "features"),
     )
+
+
+def connection_key(node_id: str, run: int, connection: int) -> int:
+    """Return the hash, of 32 bits, that stands for a connection: of the broker at the other side, and its number there.
+
+    If two have the same one, a connection is refused that would have replaced another: that other one stays.
+    """
+    return crc32(f"{node_id}:{run}:{connection}".encode())
 
 
 def _number(said: Mapping[str, object], name: str) -> int:

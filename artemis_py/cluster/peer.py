@@ -8,7 +8,7 @@ from mypy_extensions import mypyc_attr
 
 from artemis_py.cluster.chosen_names import OwnName
 from artemis_py.cluster.hearing import Hearing
-from artemis_py.cluster.hello import BLOCKS, BULK, COPIES, Hello, read_hello
+from artemis_py.cluster.hello import BLOCKS, BULK, COPIES, Hello, connection_key, read_hello
 from artemis_py.cluster.interests import Announced
 from artemis_py.cluster.lanes import Incoming, Outgoing
 from artemis_py.cluster.local_queue import LocalQueue
@@ -61,6 +61,8 @@ class Peer:
         self.mesh: Final = mesh
         self.number: Final = number
         """Number of the connection among those of this broker."""
+        self.connected: frozenset[int] = frozenset()
+        """What this broker has told of its connections, if it dialled this one; see `Hello.connected`."""
         self.state: PeerState = PeerState.LOGIN
         self.hello: Hello | None = None
         self.node_id: str = ""
@@ -143,6 +145,12 @@ class Peer:
         self._timer = self._dispatcher.after(self.mesh.config.call_timeout_ms, self._check_sync)
         # What the former connection has brought is not in the store before this.
         self.mesh.storage.when_durable(self._fenced, self.store_failed)
+
+    @property
+    def key(self) -> int:
+        """What stands for this connection in `Hello.connected`."""
+        assert self.hello is not None
+        return connection_key(self.node_id, self.hello.run, self.hello.connection)
 
     @property
     def is_dialled(self) -> bool:

@@ -15,6 +15,7 @@ from attrs import evolve, frozen
 
 from artemis_py.cluster.clients import write_url
 from artemis_py.cluster.drain import Parting
+from artemis_py.cluster.entry import introduction
 from artemis_py.cluster.events import MemberForgotten, MeshStarted, MeshStopped
 from artemis_py.cluster.finders.choice import finder_of
 from artemis_py.cluster.finders.finder import Endpoint, Finder
@@ -337,7 +338,7 @@ class BrokerMesh:
         peer.may_share = MeshRights(self.surroundings.domain, self._dialled_subject()).may_share
         listener = _Told(peer, told)
         greeting = Greeting(
-            hello=hello.as_map(),
+            hello=lambda: introduction(hello, peer).as_map(),
             listener=listener,
             client_id=self.config.client_id,
             login=login,

@@ -201,7 +201,7 @@ class Connector:
         if self.state is ConnectorState.IDLE:
             return
         is_told = self.state is ConnectorState.OPEN
-        if is_told:
+        if is_told and self._context.may_dial():
             LOGGER.warning(
                 "connection to another broker lost: connector=%s address=%s reason=%s",
                 self.config.name,
@@ -225,7 +225,8 @@ class Connector:
             template = "another broker is not dialled any more: connector=%s address=%s attempts=%d reason=%s"
             LOGGER.error(template, name, address, self._backoff.failures, reason)
             return
-        if (self._backoff.failures == 1 and not is_told) or self._told_reason not in ("", reason):
+        is_news = (self._backoff.failures == 1 and not is_told) or self._told_reason not in ("", reason)
+        if is_news and self._context.may_dial():
             # The attempts that follow mostly say the same; `last_failure` has the newest reason.
             template = "another broker cannot be reached: connector=%s address=%s reason=%s"
             self._brake.warning(name, template, name, address, reason)

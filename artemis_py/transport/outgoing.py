@@ -44,7 +44,8 @@ class ConnectorContext:
     connections: Connections
     events: Events
     may_dial: Callable[[], bool] = lambda: True
-    """Tells before each attempt whether it is wanted; if not, the question comes again after a delay."""
+    """Tells before each attempt whether it is wanted; if not, the question comes again after a delay. The end of a
+    connection that is not wanted is no news."""
 
     def terms(self) -> AcceptorContext:
         """Return what the driver needs: as of an acceptor that nobody can connect to."""

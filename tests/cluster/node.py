@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from artemis_py.cluster.arrivals import Arrivals
+from artemis_py.cluster.entry import introduction
 from artemis_py.cluster.mesh import Mesh
 from artemis_py.core.messages.builtin_format import PLAIN_FORMAT
 from artemis_py.core.messages.message import MessageFormat
@@ -294,6 +295,10 @@ class Node:
         if not other.is_running or other.is_stopped or self.simulation.is_cut_off(self, other):
             self.dial_soon(other)
             return
+        self.dial(other)
+
+    def dial(self, other: "Node") -> None:
+        """Dial another node, as a broker does that does not know who is there."""
         try:
             hello, listener = self.mesh.connect()
         except PeerRefused:
@@ -302,7 +307,7 @@ class Node:
         link = self.simulation.connect(self, other)
         end: End = link.ends[0]
         end.listener = listener
-        end.say_hello(hello.as_map())
+        end.say_hello(introduction(hello, listener).as_map())
 
     def _rest(self, other: "Node") -> None:
         """Look again later, as a broker does: a connection that the other node has dialled may end."""

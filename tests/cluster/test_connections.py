@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from artemis_py.cluster.envelope import Envelope, encode_envelope
+from artemis_py.cluster.events import PeerDown
 from artemis_py.cluster.marks import MARKS, Marks
 from artemis_py.cluster.mesh import Mesh
 from artemis_py.cluster.peer import Peer, PeerState
@@ -43,6 +44,36 @@ def test_one_connection_stays_when_both_dial(seed: int, folder: Path) -> None:
     assert len([link for link in sim.all_links if all(end.is_open for end in link.ends)]) == 6
     assert sim.is_meshed()
     sim.close()
+
+
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("dialler", [0, 1])
+def test_connection_stays_when_its_broker_is_dialled_under_another_name(seed: int, dialler: int, folder: Path) -> None:
+    """A broker that is dialled first does not know that it dials the same one. Nothing is broken off."""
+    sim = Simulation(seed, folder)
+    nodes = sim.add_nodes(2)
+    assert sim.run_until(sim.is_meshed)
+    (before,) = nodes[0].mesh.peers.values()
+    nodes[dialler].run(nodes[dialler].generation, lambda: nodes[dialler].dial(nodes[1 - dialler]))
+    sim.run_for(5_000)
+
+    assert list(nodes[0].mesh.peers.values()) == [before]
+    assert not any(isinstance(event, PeerDown) for node in nodes for event in node.events)
+    assert len([link for link in sim.all_links if all(end.is_open for end in link.ends)]) == 1
+    sim.close()
+
+
+def test_connection_that_only_one_side_has_is_replaced(sim: Simulation) -> None:
+    """What the dialling broker tells of its connections does not keep one that the other broker has lost, or doubts."""
+    a, b = sim.add_nodes(2, ClusterConfig(name="mesh", check_period_ms=2_000, connection_ttl_ms=60_000))
+    assert sim.run_until(sim.is_meshed)
+    (before,) = b.mesh.peers.values()
+    before.is_suspect = True
+    a.run(a.generation, lambda: a.dial(b))
+    sim.run_for(5_000)
+
+    assert before not in b.mesh.peers.values()
+    assert sim.run_until(sim.is_meshed)
 
 
 def test_one_known_broker_is_enough_to_hear_of_the_others(sim: Simulation) -> None:

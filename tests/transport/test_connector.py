@@ -72,6 +72,7 @@ class Site:
         login: PeerLogin = PeerLogin(user="mesh", password="secret"),  # noqa: B008
         login_timeout_s: float = 5.0,
         alternatives: tuple[ConnectorConfig, ...] = (),
+        may_dial: Callable[[], bool] = lambda: True,
         **options: Any,
     ) -> Connector:
         """A connector to a port, which begins to dial."""
@@ -79,7 +80,7 @@ class Site:
         def connect(context: OutgoingContext) -> ProtocolConnection:
             notes = Notes(confirms=True)
             self.heard.append(notes)
-            return self._carrier.dial(context, Greeting(hello={"node": "here"}, listener=notes, login=login))
+            return self._carrier.dial(context, Greeting(hello=lambda: {"node": "here"}, listener=notes, login=login))
 
         assert self.here._turn is not None
         values: dict[str, Any] = {"name": "other", "host": "127.0.0.1", "port": port} | options
@@ -91,6 +92,7 @@ class Site:
             turn=self.here._turn,
             connections=self.here.connections,
             events=self.here.domain.events,
+            may_dial=may_dial,
         )
         connector = Connector(context, policy, lambda: 0.5, alternatives)
         self.connectors.append(connector)
@@ -358,6 +360,23 @@ async def test_a_protocol_says_why_a_connection_ended(caplog: pytest.LogCaptureF
         await until(lambda: connector.state is not ConnectorState.OPEN)
 
         assert connector.last_failure not in ("", "the login failed")
+
+
+@pytest.mark.parametrize("is_wanted", [True, False])
+async def test_the_end_of_a_connection_that_is_not_wanted_is_no_news(
+    is_wanted: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As when the other broker has dialled this one meanwhile, and its connection stays."""
+    wanted = [True]
+    async with brokers() as site:
+        port = await site.relayed()
+        connector = site.connector(port, may_dial=lambda: wanted[0])
+        await until(lambda: connector.state is ConnectorState.OPEN)
+        wanted[0] = is_wanted
+        site.relay.cut()
+        await until(lambda: connector.state is not ConnectorState.OPEN)
+
+    assert any("connection to another broker lost" in each for each in caplog.messages) is is_wanted
 
 
 async def test_a_name_that_need_not_fit_is_not_checked() -> None:

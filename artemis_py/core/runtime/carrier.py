@@ -10,7 +10,7 @@ knows neither links nor frames. All calls happen on the loop's thread and return
 the transport needs of such a protocol.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Final, Protocol
 
@@ -133,7 +133,8 @@ class PeerLogin:
 class Greeting:
     """What a broker brings along when it dials another."""
 
-    hello: Mapping[str, object]
+    hello: Callable[[], Mapping[str, object]]
+    """Returns what it says of itself. Called when it says so, after the login: meanwhile the other may have dialled."""
     listener: PeerListener
     client_id: str = ""
     """Text that the other broker shows beside the connection; empty: the name of this broker."""

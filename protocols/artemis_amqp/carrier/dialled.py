@@ -10,7 +10,6 @@ from artemis_amqp.engine.connection import AmqpConnection
 from artemis_amqp.engine.limits import ConnectionLimits
 from artemis_amqp.engine.performatives import AmqpError, Open
 from artemis_amqp.engine.states import State
-from artemis_amqp.engine.types import Symbol
 from artemis_py.core.runtime.carrier import CONNECTION_LOST, Greeting, PeerRefused
 from artemis_py.core.runtime.meter import Meter
 from artemis_py.protocol import OutgoingContext
@@ -29,13 +28,9 @@ class DialledPeer(PeerEnd):
         super().__init__(AmqpConnection(self, limits, is_client=True, meter=meter), context.peer, is_dialled=True)
         self._context: Final = context
         self._container_id: Final = container_id
-        self._properties: dict[Symbol, object] = {}
+        self._hello: Final = greeting.hello
         self._is_open_sent = False
         self.begin(greeting.listener, greeting.limits)
-        try:
-            self._properties = names.properties_of(greeting.hello)
-        except PeerRefused as refusal:
-            self.lose(str(refusal))
         login = StrongestLogin(
             greeting.login.user,
             greeting.login.password,
@@ -108,9 +103,14 @@ class DialledPeer(PeerEnd):
         self._context.wake()
         if self.engine.state == State.OPENING and not self._is_open_sent:
             self._is_open_sent = True
+            try:
+                properties = names.properties_of(self._hello())
+            except PeerRefused as refusal:
+                self.refuse(refusal)
+                return
             capabilities = (names.MESH,)
             opening = self.engine.our_open(
-                self._container_id, capabilities, self._properties, capabilities, self._context.host
+                self._container_id, capabilities, properties, capabilities, self._context.host
             )
             self.engine.send_open(opening)
 
