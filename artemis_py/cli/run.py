@@ -126,6 +126,6 @@ def announce(broker: Broker, port_file: Path | None) -> None:
 
 def relax_garbage_collector() -> None:
     """Run the collector rarely, and never on objects from the start. Only for a process that runs just a broker."""
-    gc.collect()
+    gc.collect(0)  # the rest was visited as it came
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)
