@@ -65,8 +65,6 @@ class LocalQueue(Watcher):
         """Messages with a lower sequence were there when all takers were asked for what they want."""
         self.is_closed: bool = False
         self.placement: int = placement_of(queue)
-        self.stuck_since_ms: int = 0
-        """Time at which `report.stranded` first saw that messages wait for no reason; 0 if none do."""
         self.version: int = 1
         """Grows when peers may have to be told something else about the queue or its consumers."""
         self._is_news = True

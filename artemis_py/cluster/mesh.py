@@ -121,6 +121,8 @@ class Mesh(TurnListener):
         self._locals: Final[dict[str, LocalQueue]] = {}
         self._by_id: Final[dict[int, LocalQueue]] = {}
         self._next_id = 1
+        self.stuck: dict[LocalQueue, int] = {}
+        """Queues in which `report.stranded` has last seen messages wait for no reason, and since when."""
         self.nodes: Final = KnownNodes()
         self.takes_large: Final[set[str]] = set()
         """Nodes that take large messages, by id."""

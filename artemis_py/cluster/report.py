@@ -256,17 +256,17 @@ def shares(mesh: "Mesh", name: str) -> list[Share]:
 def stranded(mesh: "Mesh", steady_ms: int) -> int:
     """Return how many messages wait although a consumer at a broker that is up has had room for them for 5 s.
 
-    At most `SAMPLE` of a queue are counted. Asked again and again, because what is stuck now may move in a moment.
+    At most `SAMPLE` of a queue are counted. Asked again and again, because what is stuck now may move in a moment. Only
+    queues that peers take from are looked at: most queues have no consumers there.
     """
     count = 0
-    for local in mesh.locals():
+    seen, mesh.stuck = mesh.stuck, {}
+    for local in dict.fromkeys([local for peer in mesh.peers.values() for local in peer.taking]):
         stuck = _stuck(local)
-        if not stuck:
-            local.stuck_since_ms = 0
-        elif not local.stuck_since_ms:
-            local.stuck_since_ms = steady_ms
-        elif steady_ms - local.stuck_since_ms >= STRANDED_MS:
-            count += stuck
+        if stuck:
+            since_ms = mesh.stuck[local] = seen.get(local, steady_ms)
+            if steady_ms - since_ms >= STRANDED_MS:
+                count += stuck
     return count
 
 

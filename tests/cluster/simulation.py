@@ -273,7 +273,7 @@ class Simulation:
         return found
 
     def counted_as_stranded(self) -> list[str]:
-        """What the metric `mesh_stranded_messages` says of each node: something has waited for five seconds (C61)."""
+        """What the metric `mesh_messages_stranded` says of each node: something has waited for five seconds (C61)."""
         for node in self.nodes:
             stranded(node.mesh, node.steady_clock())
         self.run_for(6_000)

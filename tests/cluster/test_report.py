@@ -31,6 +31,28 @@ def test_messages_that_are_stranded_on_purpose_are_counted(sim: Simulation) -> N
     assert explain(a.mesh, "q") == ["redistribution-delay keeps 10 messages from mesh:B"]
 
 
+def test_time_of_stranded_messages_begins_again_when_they_are_gone(sim: Simulation) -> None:
+    """Those that come later have not waited for so long."""
+    a, b = meshed(sim, 2, settings=AddressSettings(redistribution_delay=-1))
+    send_all(sim, a, "q", 10)
+    elsewhere = sim.consume(b, "q", 100)
+    sim.run_for(1_000)
+    assert stranded_at(sim, a) == 10
+    here = sim.consume(a, "q", 100)
+    sim.run_for(1_000)
+    assert stranded(a.mesh, a.steady_clock()) == 0
+    here.close()
+    elsewhere.close()
+    sim.run_for(1_000)
+    send_all(sim, a, "q", 5)
+    sim.run_for(1_000)
+    sim.consume(b, "q", 100)
+    sim.run_for(1_000)
+
+    assert stranded(a.mesh, a.steady_clock()) == 0
+    assert stranded_at(sim, a) == 5
+
+
 def test_nothing_is_stranded_without_a_reason(sim: Simulation) -> None:
     """C61: a backlog that moves, and messages that nobody wants, are not stranded."""
     a, b = meshed(sim, 2)

@@ -98,6 +98,10 @@ CASES: Final[dict[str, tuple[dict[tuple[str, str], str], dict[tuple[str, str], s
         {("artemis_py_mesh_messages_waiting", ""): "1+5x120"},
         {("artemis_py_mesh_messages_waiting", ""): "500-4x120"},
     ),
+    "MessagesStranded": (
+        {("artemis_py_mesh_messages_stranded", ""): "3x120"},
+        {("artemis_py_mesh_messages_stranded", ""): "3 0 3 3 0 3 0x120"},
+    ),
 }
 """Metrics with the value of their own label, in which the alert fires, and others in which it does not."""
 

@@ -208,6 +208,7 @@ class BrokerMetrics:
             catalogue.MEMBERS.by(by_label(states)),
             catalogue.MESH_CLAIMED.of(sum(member.claimed for member in members)),
             catalogue.MESH_WAITING.of(sum(member.waiting for member in members)),
+            catalogue.MESH_STRANDED.of(mesh.stranded()),
             catalogue.HANDED_OVER.of(own.handed_over),
             catalogue.TAKEN.of(own.taken),
         ]

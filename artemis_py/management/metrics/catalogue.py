@@ -92,6 +92,10 @@ LOOP_LAG: Final = _family(
 MEMBERS: Final = _family("mesh_members", _G, "Other brokers of the mesh.", "state")
 MESH_CLAIMED: Final = _family("mesh_messages_claimed", _G, "Messages on their way to other brokers.")
 MESH_WAITING: Final = _family("mesh_messages_waiting", _G, "Messages that wait for other brokers.")
+MESH_STRANDED: Final = _family(
+    "mesh_messages_stranded", _G,
+    "Messages that have waited for seconds although a consumer at another broker had room for them.",
+)  # fmt: skip
 HANDED_OVER: Final = _family("mesh_messages_handed_over", _C, "Messages that other brokers have taken.")
 TAKEN: Final = _family("mesh_messages_taken", _C, "Messages that other brokers have handed over.")
 

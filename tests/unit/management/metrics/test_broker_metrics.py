@@ -318,4 +318,5 @@ def test_the_mesh() -> None:
 
     assert values["mesh_members"] == {"up": 1, "suspect": 1, "connecting": 1, "leaving": 1, "away": 0}
     assert (values["mesh_messages_claimed"], values["mesh_messages_waiting"]) == (4, 8)
+    assert values["mesh_messages_stranded"] == 5
     assert (values["mesh_messages_handed_over"], values["mesh_messages_taken"]) == (10, 20)
