@@ -10,6 +10,7 @@ Time is that of the broker's loop, so a test moves it by hand. Chance comes from
 """
 
 import asyncio
+import os
 import socket
 import ssl
 from collections.abc import Callable, Sequence
@@ -164,7 +165,7 @@ class Connector:
         except ssl.SSLCertVerificationError as error:
             self._failed(f"the certificate of the other side is not accepted: {error.verify_message}")
         except OSError as error:
-            self._failed(str(error.strerror or error))
+            self._failed(_reason(error))
         except ValueError as error:  # the resolver refuses a host name that is too long, or has an empty part
             self._failed(str(error))
         else:
@@ -234,3 +235,10 @@ class Connector:
         self.state = ConnectorState.WAITING
         now = asyncio.get_running_loop().time()
         self._context.turn.plan_deadline(self, max(now + delay, self._rest_until))
+
+
+def _reason(error: OSError) -> str:
+    """Return why a socket could not be connected: asyncio's text has the address, which is told beside it."""
+    if isinstance(error, ConnectionError) and error.errno is not None:
+        return os.strerror(error.errno)
+    return str(error.strerror or error)
