@@ -2,6 +2,7 @@
 
 import { asking, curl, LoginNeeded, path, read, Refused, Unreachable } from "./api.js";
 import { addressPage, addressesPage } from "./addresses.js";
+import { bridgesPage } from "./bridges.js";
 import { element } from "./dom.js";
 import { clock, duration, plain } from "./format.js";
 import { connectionsPage, consumersPage, divertsPage, exchangesPage, membersPage } from "./lists.js";
@@ -21,6 +22,7 @@ const PAGES = [
   ["consumers", "Consumers", consumersPage],
   ["diverts", "Diverts", divertsPage],
   ["exchanges", "Exchanges", exchangesPage],
+  ["bridges", "Bridges", bridgesPage],
   ["tokens", "Tokens", tokensPage],
   ["members", "Mesh", membersPage],
 ];

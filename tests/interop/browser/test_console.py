@@ -7,10 +7,11 @@ from typing import Any, Final
 from urllib.parse import quote
 
 import pytest
+from attrs import evolve
 from proton import Message
 
 from tests.interop.broker_process import BrokerProcess, launch
-from tests.interop.browser.console import WATCHED, By, Console, Keys, log_in, url_of, write
+from tests.interop.browser.console import OPEN, WATCHED, By, Console, Keys, log_in, url_of, write
 from tests.interop.proton.client import Client
 
 MARKUP: Final = "<img src=x onerror=document.title='run'><b id=planted>"
@@ -249,8 +250,57 @@ def test_hostile_name_is_only_text(console: Console, web_broker: BrokerProcess, 
     assert "run" not in console.browser.title
 
 
+def test_connection_to_another_broker_is_watched_stopped_and_started(
+    browser: Any, web_broker: BrokerProcess, tmp_path: Path
+) -> None:
+    """What passes over it, why the other broker refuses the rest, and a stop that lasts until the start."""
+    port = web_broker.url.rpartition(":")[2]
+    connections = f"""
+    <broker-connections>
+      <amqp-connection name="central" uri="tcp://127.0.0.1:{port}" retry-interval="100">
+        <sender queue-name="measured" remote-address="plant.{{queue}}"/>
+        <receiver queue-name="orders" remote-address="nowhere::no::where"/>
+      </amqp-connection>
+    </broker-connections>
+    """
+    declared = "".join(
+        f'<address name="{name}"><anycast><queue name="{name}"/></anycast></address>' for name in ("measured", "orders")
+    )
+    write(tmp_path, instance=evolve(OPEN, core=OPEN.core + connections, addresses=declared))
+    process = launch(tmp_path)
+    console = Console(browser, url_of(process))
+    try:
+        console.open("bridges")
+        with Client(process.url) as client:
+            client.send("measured", *(Message(body=str(number)) for number in range(12)))
+        console.wait_for("sender measured plant.measured open 12 0 0", "main table")
+        console.wait_for("receiver orders nowhere::no::where refused", "main table")
+        console.wait_for("Sent\n12", "main .facts")
+        console.press("Stop")
+        console.wait_for("State\nstopped", "main .facts")
+        console.press("Start")
+        console.wait_for("State\nopen", "main .facts")
+        complaints = console.complaints()
+    finally:
+        process.stop()
+
+    assert complaints == []
+
+
 @pytest.mark.parametrize(
-    "place", ["", "queues", "addresses", "connections", "consumers", "diverts", "exchanges", "tokens", "addresses/DLQ"]
+    "place",
+    [
+        "",
+        "queues",
+        "addresses",
+        "connections",
+        "consumers",
+        "diverts",
+        "exchanges",
+        "bridges",
+        "tokens",
+        "addresses/DLQ",
+    ],
 )
 def test_page_has_what_readers_of_the_screen_need(console: Console, place: str) -> None:
     """One head, landmarks, names for all controls, scopes for all heads of tables, and an age of the data."""
