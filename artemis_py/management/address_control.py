@@ -9,6 +9,7 @@ from artemis_py.core.queues.queue import queues_of
 from artemis_py.core.runtime.background import Steps
 from artemis_py.core.sessions.session import Session
 from artemis_py.management.control import Control, Operation, Row, bounded_names, edit
+from artemis_py.management.sending import SEND
 
 
 class AddressControl(Control):
@@ -18,6 +19,16 @@ class AddressControl(Control):
         super().__init__(f"address.{address.name}")
         self.address = address
         self.session = session
+
+    @property
+    def destination(self) -> Address:
+        """The address that messages are sent to; see `sending`."""
+        return self.address
+
+    @property
+    def queue_name(self) -> str:
+        """Queue that messages are sent to; empty: all of the address."""
+        return ""
 
     def pause(self) -> None:
         """Pause deliveries from its queues, including queues created later."""
@@ -63,6 +74,7 @@ class AddressControl(Control):
         "resume": edit(Operation(resume)),
         "purge": edit(Operation(purge)),
         "clearDuplicateIdCache": edit(Operation(clear_duplicate_id_cache)),
+        "sendMessage": SEND,
     }
 
 

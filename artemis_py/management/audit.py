@@ -16,6 +16,8 @@ MAX_TEXT: Final = 300
 """Characters of parameters and results that are logged."""
 
 _READS: Final = re.compile(r"(?:get|is|list|count|browse|show)(?![a-z])")
+_CONTENT: Final = ("sendMessage",)
+"""Operations whose parameters are messages, and may be passwords: they are not for the log."""
 _TRAFFIC: Final = ("reader", "writer")
 
 
@@ -29,7 +31,8 @@ def record(
     template = "administration: user=%s peer=%s resource=%s operation=%s parameters=%s " + (
         "result=%s" if succeeded else "refused=%s"
     )
-    LOGGER.info(template, user, peer, _text(resource), _text(operation), _text(parameters or "[]"), _text(result))
+    given = "(not logged)" if operation in _CONTENT else _text(parameters or "[]")
+    LOGGER.info(template, user, peer, _text(resource), _text(operation), given, _text(result))
 
 
 def only_reads(operation: str) -> bool:

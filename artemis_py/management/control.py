@@ -52,6 +52,7 @@ class Kind(Enum):
     FLAG = "true or false"
     NUMBER = "a whole number"
     OBJECT = "a JSON object, or text that contains one"
+    OBJECT_OR_NULL = "a JSON object, text that contains one, or null"
     TEXTS = "text with comma-separated words, or an array of texts"
 
 
@@ -76,7 +77,9 @@ class Parameter:
                 return isinstance(value, bool)
             case Kind.NUMBER:
                 return isinstance(value, int) and not isinstance(value, bool)
-            case Kind.OBJECT:
+            case Kind.OBJECT | Kind.OBJECT_OR_NULL:
+                if value is None:
+                    return self.kind is Kind.OBJECT_OR_NULL
                 return isinstance(value, dict) or (isinstance(value, str) and value.lstrip().startswith("{"))
             case Kind.TEXTS:
                 return isinstance(value, str) or (
@@ -85,7 +88,7 @@ class Parameter:
 
     def convert(self, value: object) -> object:
         """Convert a value of this kind to what the operation takes. Raises InvalidRequest for broken JSON."""
-        if self.kind is Kind.OBJECT and isinstance(value, str):
+        if self.kind in (Kind.OBJECT, Kind.OBJECT_OR_NULL) and isinstance(value, str):
             parsed = parse_json(value, f"parameter {self.name}")
             if not isinstance(parsed, dict):
                 raise InvalidRequest(f"parameter {self.name} must be {self.kind.value}")

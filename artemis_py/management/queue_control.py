@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import ClassVar, Final
 
+from artemis_py.core.addresses.address import Address
 from artemis_py.core.queues import bulk
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.queues.rules.groups import Groups
@@ -15,6 +16,7 @@ from artemis_py.management.control import Control, Kind, Operation, Parameter, R
 from artemis_py.management.message_bodies import BODY_OPERATIONS
 from artemis_py.management.message_control import COUNT_PART, FILTER, MESSAGE_OPERATIONS, REMOVE_PART
 from artemis_py.management.queue_attributes import SHOWN
+from artemis_py.management.sending import SEND
 
 GROUP = Parameter("groupID", Kind.TEXT)
 
@@ -33,6 +35,16 @@ class QueueControl(Control):
         super().__init__(f"queue.{queue.name}")
         self.queue = queue
         self.session = session
+
+    @property
+    def destination(self) -> Address:
+        """The address that messages are sent to; see `sending`."""
+        return self.queue.address
+
+    @property
+    def queue_name(self) -> str:
+        """Queue that messages are sent to."""
+        return self.queue.name
 
     def check_content(self, permission: Permission) -> None:
         """Raise NotAuthorized, and report it, if the client lacks a permission on the queue."""
@@ -121,6 +133,7 @@ class QueueControl(Control):
         "purge": edit(Operation(remove_all)),
         **MESSAGE_OPERATIONS,
         **BODY_OPERATIONS,
+        "sendMessage": SEND,
         "removeMessages": edit(Operation(remove, FILTER), REMOVE_PART),
         "countMessages": view(Operation(count), Operation(count, FILTER), COUNT_PART),
         "resetGroup": edit(Operation(reset_group, GROUP)),

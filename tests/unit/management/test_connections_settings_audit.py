@@ -109,6 +109,17 @@ def test_each_act_has_one_line_in_the_log_with_its_result(caplog: pytest.LogCapt
     ]
 
 
+def test_messages_that_are_sent_are_not_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    """Nor is the password that clients of Artemis send along."""
+    world = World()
+    make_queue(world.domain)
+    with caplog.at_level(logging.INFO, "artemis_py.management.audit"):
+        id = world.call("queue.q", "sendMessage", {"pin": "1234"}, 3, "private", True, "admin", "pass word")
+
+    who = "administration: user=admin peer=127.0.0.1:4000 resource="
+    assert caplog.messages == [f"{who}queue.q operation=sendMessage parameters=(not logged) result={id}"]
+
+
 def test_a_line_about_an_act_is_bounded_and_one_line(caplog: pytest.LogCaptureFixture) -> None:
     """Names come from clients."""
     world = World()
