@@ -9,6 +9,7 @@ import { act } from "./queue.js";
 import { QUEUE_COLUMNS, STATES, states } from "./queues.js";
 import { allow, missingFor } from "./rights.js";
 import { place } from "./routes.js";
+import { sendButton } from "./sending.js";
 import { ListTable } from "./table.js";
 
 const ADDRESS_COLUMNS = [
@@ -100,6 +101,7 @@ function buttons(app, name, where, latest) {
   return [
     address.paused ? act(app, where, "Resume", "resume", "Deliveries are resumed.", "pause", missing)
       : act(app, where, "Pause", "pause", paused, "pause", missing),
+    sendButton(app, "address", name, where, missing),
     allow(button("Purge…", () => purge(app, name, where, latest.address), { class: "danger" }),
       missing, "purge", address.messageCount !== 0),
     allow(button("Delete…", () => deleteAddress(app, name, where, latest.address), { class: "danger" }),

@@ -65,6 +65,12 @@ export function textField(name, label, { isRequired = false, hint = null, initia
   return { name, element: labelled(label, input, hint), read: () => input.value };
 }
 
+/** Return a field for a text of several lines. */
+export function areaField(name, label) {
+  const area = element("textarea", { name, rows: "6", spellcheck: "false" });
+  return { name, element: labelled(label, area, null), read: () => area.value };
+}
+
 /** Return a field for a whole number from 1. */
 export function numberField(name, label, { initial, most }) {
   const input = element("input", { type: "number", name, value: initial, min: "1", max: most, step: "1",

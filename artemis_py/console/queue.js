@@ -11,6 +11,7 @@ import { addressLink, states } from "./queues.js";
 import { allow, missingFor } from "./rights.js";
 import { place } from "./routes.js";
 import { latest as last, Samples } from "./samples.js";
+import { sendButton } from "./sending.js";
 import { ListTable } from "./table.js";
 
 // Histories of the queues that were looked at last, each at most some ten KiB.
@@ -106,6 +107,7 @@ function buttons(app, name, where, latest) {
       : act(app, where, "Pause", "pause", "Deliveries are paused; messages still arrive.", "pause", missing),
     queue.enabled ? act(app, where, "Disable", "disable", "The queue takes no new messages.", "enable", missing)
       : act(app, where, "Enable", "enable", "The queue takes new messages again.", "enable", missing),
+    sendButton(app, "queue", name, where, missing),
     allow(button("Move all…", () => moveAll(app, name, where, free(latest.queue))), missing, "moveMessages", hasSome),
     allow(button("Retry all…", () => retryAll(app, name, where, free(latest.queue))),
       missing, "retryMessages", hasSome),

@@ -198,6 +198,38 @@ def test_messages_are_moved_and_sent_back(console: Console, web_broker: BrokerPr
         assert len(client.bodies("moved")) == 30
 
 
+def test_message_is_written_and_sent(console: Console, web_broker: BrokerProcess) -> None:
+    """To a queue, and to an address without one; properties that are not JSON are refused at once."""
+    with Client(web_broker.url) as client:
+        client.send("written", Message(body="first"))
+        console.open("queues/written")
+        console.press("Send…")
+        for name, text in (("body", "second\nline"), ("contentType", "text/plain"), ("properties", "nonsense")):
+            field = console.browser.find_element(By.CSS_SELECTOR, f"dialog [name={name}]")
+            field.clear()
+            field.send_keys(text)
+        console.press("Send 1 message", "dialog")
+        console.wait_for("The properties are not JSON.", "dialog")
+        field.clear()
+        field.send_keys('{"colour": "red", "size": 3}')
+        console.press("Send 1 message", "dialog")
+        console.wait_for("Sent: 1 queue of written took the message.", "#said")
+        _, received = client.receiver("written").receive_many(2)
+        sent = received.message
+
+        assert (sent.body, sent.content_type, sent.durable) == ("second\nline", "text/plain", True)
+        assert sent.properties == {"colour": "red", "size": 3}
+    console.open("addresses")
+    console.press("Create address")
+    for routing_type in ("ANYCAST", "MULTICAST"):
+        console.browser.find_element(By.CSS_SELECTOR, f"dialog [name={routing_type}]").click()
+    console.browser.find_element(By.CSS_SELECTOR, "dialog [name=name]").send_keys("nobody.reads", Keys.ENTER)
+    console.wait_for("Created address", "#said")
+    console.press("Send…")
+    console.press("Send 1 message", "dialog")
+    console.wait_for("Sent to nobody.reads, and no queue took the message.", "#said")
+
+
 def test_queue_is_created_paused_and_deleted(console: Console) -> None:
     """Refusals are shown in the dialog, which stays open."""
     console.open("queues")
