@@ -31,6 +31,9 @@ FOUND = [60, 111, 259]
 LIMIT = 20
 """Histories within which each planted fault must be found."""
 
+FOUND_BY = 15
+"""A seed that found each of them when this was written, and is tried first."""
+
 
 class Watched(Subscriber):
     """A subscriber, and what it must find."""
@@ -185,4 +188,6 @@ def maker_of(plant: type[Newcomers]) -> MeshMaker:
 @pytest.mark.parametrize("plant", [NobodyAsked, CopiesForgotten, ChangesForgotten], ids=lambda plant: plant.__name__)
 def test_planted_fault_is_found(plant: type[Newcomers], folder: Path) -> None:
     """Within a few histories."""
-    assert any(NewcomerStorm(seed, folder / str(seed), maker_of(plant)).run() for seed in range(LIMIT))
+    seeds = [FOUND_BY, *[seed for seed in range(LIMIT) if seed != FOUND_BY]]
+
+    assert any(NewcomerStorm(seed, folder / str(seed), maker_of(plant)).run() for seed in seeds)

@@ -18,11 +18,11 @@ SEEDS = int(os.environ.get("ARTEMIS_MESH_SEEDS", "16"))
 
 FIRST_SEED = int(os.environ.get("ARTEMIS_MESH_FIRST_SEED", "0"))
 
-LIMIT = 60
+LIMIT = 200
 """Histories within which each planted fault must be found."""
 
 FOUND_BY = {
-    "EarlyMarks": 22,
+    "EarlyMarks": 39,
     "LateMark": 6,
     "EarlySend": 1,
     "EarlyConfirmation": 1,

@@ -26,7 +26,7 @@ FOUND_BY = {
     "CopyForEachPattern": 1,
     "ForgottenInterest": 0,
     "SilentInterest": 0,
-    "LateMark": 6,
+    "LateMark": 9,
     "EarlyConfirmation": 15,
 }
 """A seed that found each fault when this was written: it is tried first, and any other one will do as well."""

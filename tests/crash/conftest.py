@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-STATES = int(os.environ.get("ARTEMIS_PY_CRASH_STATES", "200"))
+STATES = int(os.environ.get("ARTEMIS_PY_CRASH_STATES", "100"))
 """Crash states of each test that makes some; the variable asks for more than the short form."""
 
 

@@ -193,7 +193,6 @@ def test_a_store_that_was_cut_ends_no_command_without_a_word(filled: Path) -> No
         assert (name, done.returncode) == (name, 1), done.stderr
         # Which of the two depends on what was in the half that is gone.
         assert any(word in done.stdout + done.stderr for word in ("damaged", "beyond the end of the file"))
-        assert "beyond the end of the file" in done.stdout + done.stderr
     assert "is damaged" in log
     assert broker.returncode == (0 if is_ready else 1)
 

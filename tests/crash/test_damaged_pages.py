@@ -11,7 +11,7 @@ import pytest
 
 from tests.crash.processes import command_of
 
-CASES = int(os.environ.get("ARTEMIS_PY_DAMAGED_STORES", "40"))
+CASES = int(os.environ.get("ARTEMIS_PY_DAMAGED_STORES", "15"))
 """Of those kinds that have as many as you like."""
 
 
