@@ -1,7 +1,6 @@
 """The genuine client of ActiveMQ, both generations of it, against each broker: everything seen is as expected."""
 
 import json
-import os
 import random
 import re
 import subprocess
@@ -15,6 +14,7 @@ from tests.interop.broker_process import REPOSITORY, Instance, launch, start_bro
 from tests.interop.openwire import peers
 from tests.interop.openwire.expectations import disagreements, expected
 from tests.interop.openwire.peers import BROKER_JARS, CLASSIC_5, CLASSIC_6, Build, Generation, Start
+from tests.interop.records import of_another_broker
 
 TIMEOUT_S: Final = 600
 MOST: Final = r"(?!Scheduled\.cron$).*"
@@ -23,8 +23,7 @@ MOST: Final = r"(?!Scheduled\.cron$).*"
 CLASSIC: Final = "classic"
 ARTEMIS: Final = "artemis"
 OURS: Final = "ours"
-ALL_PEERS: Final = os.environ.get("ARTEMIS_PY_OPENWIRE_PEERS", "0") != "0"
-BROKERS: Final = (CLASSIC, ARTEMIS, OURS)
+BROKERS: Final = [*[pytest.param(name, marks=of_another_broker) for name in (CLASSIC, ARTEMIS)], OURS]
 
 CERTIFICATES: Final = REPOSITORY / "tests" / "transport" / "certificates"
 ENCRYPTED: Final = Instance(
@@ -93,10 +92,8 @@ def test_all_that_is_seen_is_expected(
     """Every scenario in one process; a scenario that fails fails the test with its stack trace.
 
     A broker of others has races that are not ours to mend: only what it shows twice is held against the record, and a
-    scenario may fail with it once. Its releases do not change, so one client is enough for it on most days.
+    scenario may fail with it once.
     """
-    if broker != OURS and generation is not CLASSIC_5 and not ALL_PEERS:
-        pytest.skip("ARTEMIS_PY_OPENWIRE_PEERS=1 holds the other brokers against the record with this client, too")
     build = builds(generation)
     names = peers.EVERYTHING if generation is CLASSIC_5 else MOST
     start = starter(broker, build, request)

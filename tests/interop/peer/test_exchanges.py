@@ -14,6 +14,7 @@ from tests.interop.exchanges.peers import RabbitMq
 from tests.interop.kinds.recorded import compare
 from tests.interop.kinds.scenario import FAILED, Seen
 from tests.interop.peer.conftest import unpacked
+from tests.interop.records import of_another_broker
 
 
 def check(seen: dict[str, Seen], path: Path) -> None:
@@ -22,6 +23,7 @@ def check(seen: dict[str, Seen], path: Path) -> None:
     assert compare(seen, path) == []
 
 
+@of_another_broker
 @pytest.mark.timeout(600)
 def test_programs_see_in_broker_j_what_is_recorded(tmp_path: Path) -> None:
     """All programs against one broker, which is restarted once."""
@@ -30,6 +32,7 @@ def test_programs_see_in_broker_j_what_is_recorded(tmp_path: Path) -> None:
     check(observed(broker_j(tmp_path / "qpid-broker" / BROKER_J, tmp_path)), recorded.BROKER_J)
 
 
+@of_another_broker
 @pytest.mark.timeout(600)
 def test_programs_see_in_rabbitmq_what_is_recorded(tmp_path: Path) -> None:
     """All programs against one node, which is restarted once."""

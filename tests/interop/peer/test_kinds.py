@@ -16,11 +16,13 @@ from tests.interop.kinds.recorded import ARTEMIS, compare, without_varying
 from tests.interop.kinds.scenario import FAILED, Seen, observe, programs
 from tests.interop.kinds.site import Site
 from tests.interop.peer.conftest import create
+from tests.interop.records import of_another_broker
 
 ATTEMPTS: Final = 2
 """Artemis copies messages for a new queue in another thread, so that on a busy machine a consumer may find none yet."""
 
 
+@of_another_broker
 @pytest.mark.timeout(600)
 def test_programs_see_what_is_recorded(distribution: Path, tmp_path: Path) -> None:
     """All programs against one broker, which is restarted once with other address settings."""

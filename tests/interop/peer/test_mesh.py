@@ -1,7 +1,7 @@
 """Two brokers of an Apache Artemis cluster do what `artemis.json` of tests/interop/mesh says.
 
 It says something of Artemis and nothing of this broker, and some of what Artemis does depends on how quick the machine
-is. So it runs only with `ARTEMIS_PY_PEER_MESH=1`: for another version of Artemis, or after a change of the programs.
+is. So it runs only with `ARTEMIS_PY_PEERS=1`: for another version of Artemis, or after a change of the programs.
 With `ARTEMIS_PY_RECORD=1` as well the run writes the file. What differs from what it has is kept beside that: of such a
 fact every value that was ever seen is right. Remove the file first for another version of Artemis.
 """
@@ -17,13 +17,13 @@ from tests.interop.kinds.scenario import FAILED, Seen
 from tests.interop.mesh.cluster import ARTEMIS, compare, configuration, observe
 from tests.interop.mesh.pair import Pair
 from tests.interop.peer.conftest import create, unpacked_artemis
+from tests.interop.records import of_another_broker
 from tests.interop.test_mesh import free_ports
 
 VERSION = "2.44.0"
-IS_ASKED_FOR = os.environ.get("ARTEMIS_PY_PEER_MESH") == "1"
 
 
-@pytest.mark.skipif(not IS_ASKED_FOR, reason="tells only of Artemis: set ARTEMIS_PY_PEER_MESH=1")
+@of_another_broker
 @pytest.mark.timeout(1200)
 def test_programs_see_what_is_recorded(tmp_path: Path) -> None:
     """All programs against two brokers, of which one is killed once; all of it again if something differs.
