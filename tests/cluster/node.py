@@ -62,6 +62,9 @@ class PlannedCall:
 class Node:
     """One broker; after a crash it starts again on the same folder."""
 
+    dials_blindly = False
+    """Whether it sometimes dials a node that it is connected with."""
+
     def __init__(
         self, simulation: "Simulation", name: str, folder: Path, config: ClusterConfig, settings: AddressSettings
     ) -> None:
@@ -289,13 +292,19 @@ class Node:
 
     def _dial(self, other: "Node") -> None:
         self._dialling.discard(other.name)
-        if other.mesh.node_id in self.mesh.peers:
+        if other.mesh.node_id in self.mesh.peers and not self._is_blind():
             self._rest(other)
             return
         if not other.is_running or other.is_stopped or self.simulation.is_cut_off(self, other):
             self.dial_soon(other)
             return
         self.dial(other)
+
+    def _is_blind(self) -> bool:
+        """Whether this time it does not know that it dials a node that it is connected with."""
+        return (
+            self.dials_blindly and self.simulation.keyed.between(0, 2, "blind", self.name, self.simulation.dials) == 0
+        )
 
     def dial(self, other: "Node") -> None:
         """Dial another node, as a broker does that does not know who is there."""

@@ -8,7 +8,7 @@ import pytest
 
 from artemis_py.cluster.hearing import Hearing
 from artemis_py.core.settings.cluster_config import ClusterConfig
-from tests.cluster.node import make_mesh
+from tests.cluster.node import Node, make_mesh
 from tests.cluster.plants import PLANTS, Planted, SilentChange, Unfenced, maker_of
 from tests.cluster.simulation import MeshMaker, Simulation
 from tests.cluster.storm import Storm, shrink
@@ -38,6 +38,16 @@ FOUND_BY = {
 @pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + SEEDS))
 def test_nothing_is_lost_doubled_or_stranded(seed: int, folder: Path) -> None:
     """C45 and C61: breaks, partitions, crashes that lose unsynced writes, stopped processes, slow disks."""
+    assert Storm(seed, folder).run() == []
+
+
+@pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + SEEDS))
+def test_dialling_a_broker_that_is_connected_breaks_nothing(
+    seed: int, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same, where a third of the dials go to nodes that are connected, under names that nobody knows them by."""
+    monkeypatch.setattr(Node, "dials_blindly", True)
+
     assert Storm(seed, folder).run() == []
 
 
