@@ -263,7 +263,7 @@ ELEMENTS: Final[Mapping[str, Mapping[str, Verdict]]] = {
 """Verdicts on elements, by the element that contains them; Artemis has no more children of the others than we."""
 
 PERMISSIONS: Final[Mapping[str, Verdict]] = {
-    "update": _none("an example in Artemis' manual has it, but Artemis does not know it either; write edit")
+    "update": _none("an example in Artemis' manual uses it, but Artemis does not read it either: use edit")
 }
 
 _STOMP_AND_CORE: Final = _none("it is for STOMP and Core")

@@ -32,7 +32,7 @@ def test_messages_that_are_stranded_on_purpose_are_counted(sim: Simulation) -> N
 
 
 def test_time_of_stranded_messages_begins_again_when_they_are_gone(sim: Simulation) -> None:
-    """Those that come later have not waited for so long."""
+    """Messages that come later are counted when they have waited for five seconds themselves."""
     a, b = meshed(sim, 2, settings=AddressSettings(redistribution_delay=-1))
     send_all(sim, a, "q", 10)
     elsewhere = sim.consume(b, "q", 100)

@@ -366,7 +366,7 @@ async def test_a_protocol_says_why_a_connection_ended(caplog: pytest.LogCaptureF
 async def test_the_end_of_a_connection_that_is_not_wanted_is_no_news(
     is_wanted: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """As when the other broker has dialled this one meanwhile, and its connection stays."""
+    """It ends, for example, because the other broker has connected to this one, and that connection stays."""
     wanted = [True]
     async with brokers() as site:
         port = await site.relayed()

@@ -134,7 +134,7 @@ class Greeting:
     """What a broker brings along when it dials another."""
 
     hello: Callable[[], Mapping[str, object]]
-    """Returns what it says of itself. Called when it says so, after the login: meanwhile the other may have dialled."""
+    """Returns what it says of itself. Called after the login: the other broker may have connected meanwhile."""
     listener: PeerListener
     client_id: str = ""
     """Text that the other broker shows beside the connection; empty: the name of this broker."""
