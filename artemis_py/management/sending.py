@@ -8,11 +8,12 @@ from typing import Final, Protocol
 
 from artemis_py.core.addresses.address import Address
 from artemis_py.core.messages.builtin_format import plain_message
-from artemis_py.core.messages.message import DEFAULT_PRIORITY
+from artemis_py.core.messages.message import DEFAULT_PRIORITY, LATEST_MS
 from artemis_py.core.messages.view import MessageView
-from artemis_py.core.names.syntax import FQQN_SEPARATOR
+from artemis_py.core.names.syntax import FQQN_SEPARATOR, is_unicode
 from artemis_py.core.queues.reference import PRIORITIES
 from artemis_py.core.routing.duplicates import DUPLICATE_ID, duplicate_id
+from artemis_py.core.sessions.inlet import EndpointInlet
 from artemis_py.core.sessions.session import Session
 from artemis_py.errors import InvalidRequest
 from artemis_py.management.control import Kind, Operation, Parameter, Row, edit
@@ -109,7 +110,7 @@ def _send_object(control: Destination, wanted: Mapping[str, object]) -> str:
     if not isinstance(durable, bool):
         raise InvalidRequest("'durable' must be true or false")
     priority = _number(wanted, "priority", DEFAULT_PRIORITY, PRIORITIES - 1)
-    span_ms, delay_ms = _number(wanted, "timeToLive", 0), _number(wanted, "delay", 0)
+    span_ms, delay_ms = _number(wanted, "timeToLive", 0, LATEST_MS), _number(wanted, "delay", 0, LATEST_MS)
     id, count = _send(control, view, properties, durable, priority, span_ms, delay_ms)
     return json.dumps({"messageID": id, "queueCount": count})
 
@@ -127,12 +128,14 @@ def _send(
 
     The spans, in milliseconds, are 0 for none.
     """
-    _check(properties)
+    _check(view, properties)
     session, now_ms = control.session, control.session.domain.dispatcher.now_ms
-    check_room(control.destination)
     name = control.destination.name
     queue = control.queue_name
     producer = session.producer(f"{name}{FQQN_SEPARATOR}{queue}" if queue else name)
+    if isinstance(producer.inlet, EndpointInlet):
+        raise InvalidRequest(f"'{name}' takes requests and no messages: ask it yourself")
+    check_room(control.destination)
     view.properties = properties
     id = view.message_id = f"ID:{session.domain.entropy.uuid()}"
     view.creation_time_ms = now_ms
@@ -144,7 +147,10 @@ def _send(
     return id, producer.send(message, None, duplicate_id(properties.get(DUPLICATE_ID)))
 
 
-def _check(properties: Mapping[str, object]) -> None:
+def _check(view: MessageView, properties: Mapping[str, object]) -> None:
+    texts = [view.body, *[getattr(view, field) for field in _TEXTS.values()], *properties, *properties.values()]
+    if any(isinstance(text, str) and not is_unicode(text) for text in texts):
+        raise InvalidRequest("a text of the message has half of a surrogate pair, which no protocol can send")
     if len(properties) > MAX_PROPERTIES:
         raise InvalidRequest(f"a message has {MAX_PROPERTIES} properties at most")
     for name, value in properties.items():
@@ -163,7 +169,7 @@ def _octets(text: str, name: str) -> bytes:
         raise InvalidRequest(f"'{name}' must be octets in base64") from None
 
 
-def _number(wanted: Mapping[str, object], name: str, default: int, most: int = MAX_NUMBER // 2) -> int:
+def _number(wanted: Mapping[str, object], name: str, default: int, most: int) -> int:
     value = wanted.get(name, default)
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= most:
         raise InvalidRequest(f"'{name}' must be a whole number from 0 to {most}")

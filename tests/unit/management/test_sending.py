@@ -6,12 +6,12 @@ from typing import Any, Final
 
 import pytest
 
-from artemis_py.core.messages.message import Message
+from artemis_py.core.messages.message import LATEST_MS, Message
 from artemis_py.core.runtime.access import Permission
 from artemis_py.core.settings.address_settings import AddressSettings, FullPolicy
 from artemis_py.management.sending import MAX_PROPERTIES
 from tests.core_harness import browse_all, make_queue, pass_time
-from tests.unit.management.world import NOW_MS, Rules, World
+from tests.unit.management.world import MANAGEMENT, NOW_MS, Rules, World
 
 OCTETS: Final = b"\x00\xff"
 IN_BASE64: Final = base64.b64encode(OCTETS).decode()
@@ -114,6 +114,11 @@ def test_all_that_an_object_says_is_in_the_message(world: World) -> None:
         (({"durable": "yes"},), "'durable' must be true or false"),
         (({"priority": 10},), "'priority' must be a whole number from 0 to 9"),
         (({"delay": True},), "'delay' must be a whole number"),
+        (({"delay": LATEST_MS + 1},), "'delay' must be a whole number"),
+        (({"body": "\ud800"},), "half of a surrogate pair"),
+        (({"subject": "\ud800"},), "half of a surrogate pair"),
+        (({"\ud800": 1}, 3, "x", True, None, None), "half of a surrogate pair"),
+        (({"a": "\ud800"}, 3, "x", True, None, None), "half of a surrogate pair"),
     ],
 )
 def test_message_that_makes_no_sense_is_refused(world: World, parameters: tuple[Any, ...], reason: str) -> None:
@@ -127,6 +132,13 @@ def test_permission_to_send_is_needed(resource: str) -> None:
 
     assert "send" in world.refusal(resource, "sendMessage", {"body": "x"})
     assert messages(world, "one") == []
+
+
+def test_requests_to_the_broker_are_no_messages(world: World) -> None:
+    """One request would cause another, which nobody hears the answer of."""
+    make_queue(world.domain, "asked", address=MANAGEMENT)
+
+    assert "takes requests" in world.refusal(f"address.{MANAGEMENT}", "sendMessage", {"body": "[]"})
 
 
 def test_full_address_takes_nothing(world: World) -> None:
