@@ -9,6 +9,9 @@ import { place } from "./routes.js";
 
 const KIND = "broker-connections";
 
+// A connection may have 12,000 of them, and their numbers change all the time.
+const MOST_ROWS = 200;
+
 const COLUMNS = [
   ["Kind", (bridge) => bridge.kind],
   ["Queue", (bridge) => link(place("queues", bridge.queue), bridge.queue)],
@@ -58,7 +61,10 @@ function one(app, connection, missing) {
       ["Sent", whole(connection.messagesForwarded)],
       ["Received", whole(connection.messagesReceived)],
     ]),
-    bridges.length === 0 ? element("p", {}, "Messages of no queue go over it now.") : table(name, bridges));
+    bridges.length === 0 ? element("p", {}, "Messages of no queue go over it now.")
+      : table(name, bridges.slice(0, MOST_ROWS)),
+    bridges.length <= MOST_ROWS ? null
+      : element("p", {}, `The first ${whole(MOST_ROWS)} of ${whole(bridges.length)} are shown; the API has all.`));
 }
 
 function state(connection) {
